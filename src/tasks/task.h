@@ -1,0 +1,123 @@
+// What a network is asked to learn: the interface between tasks and training.
+//
+// A task makes batches and judges predictions; it knows no model and no torch. Every batch is a
+// pure function of (settings, split, index), so a run can be repeated, resumed and spread over
+// machines without carrying generator state.
+//
+// A task is one file: a class derived from Task and a static Registrar (registry.h) that adds its
+// TaskInfo to the table which the command line, configurations, tests and reports read.
+#pragma once
+
+#include <nru/options.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace nru::tasks {
+
+enum class Split { train, valid, test };
+
+const char* to_string(Split split);
+
+// One minibatch, time-major. The loss of a batch is sum(w * cross_entropy) / sum(w) over its
+// positions, with w = 0 before loss_from and `weights` (or 1 where that is empty) from there on.
+struct Batch {
+  int steps = 0;
+  int rows = 0;
+  // Exactly one of the two inputs is filled.
+  std::vector<std::int32_t> symbols;  // [T,B] class ids, fed one-hot or through an embedding
+  std::vector<float> dense;           // [T,B,I] real-valued input
+  std::vector<std::int32_t> targets;  // [T,B] class ids; read only where the loss counts
+  int loss_from = 0;                  // first step that counts in the loss
+  std::vector<float> weights;         // [T,B], or empty: every position from loss_from counts alike
+  double baseline = 0;  // loss of the memory-less predictor on this batch; 0: none is defined
+  bool carries_state =
+      false;  // start from the final state of batch index-1 (detached), not from zero
+
+  double weight_sum() const;  // sum(w): the batch's weight in a mean over batches
+};
+
+// Counts made from predictions. Counts, not rates, so that batches of unequal size add up exactly.
+struct Score {
+  std::int64_t right = 0;      // positions predicted correctly ...
+  std::int64_t counted = 0;    // ... of so many that accuracy is about
+  std::int64_t exact = 0;      // sequences without an error ...
+  std::int64_t sequences = 0;  // ... of so many; 0 where the question makes no sense
+
+  Score& operator+=(const Score& other);
+  std::optional<double> accuracy() const;    // 0..1
+  std::optional<double> exact_rate() const;  // 0..1
+  bool operator==(const Score&) const = default;
+};
+
+class Task {
+ public:
+  virtual ~Task() = default;
+
+  // Number of symbols, or the width I of the dense input.
+  virtual int input_size() const = 0;
+  // Width of the learned embedding of the symbols; 0: one-hot (or dense) input goes straight to the
+  // cell.
+  virtual int embedding_size() const { return 0; }
+  virtual int output_size() const = 0;
+
+  // Fills `batch` anew and reuses its memory. For Split::train, index counts updates from 0; for
+  // the others it counts the batches of one evaluation, 0 .. evaluation_batches(split)-1.
+  virtual void make_batch(Split split, std::uint64_t index, Batch& batch) const = 0;
+  virtual std::int64_t evaluation_batches(Split split) const = 0;
+  // Updates that make one pass over the training data; 0 where data is generated without end.
+  virtual std::int64_t updates_per_epoch() const { return 0; }
+
+  // predictions [T,B]: the most likely class at every position.
+  virtual Score score(const Batch& batch, std::span<const std::int32_t> predictions) const = 0;
+  // Bits per character of a mean loss in nats, for tasks that are reported so.
+  virtual std::optional<double> bpc(double /*loss*/) const { return std::nullopt; }
+
+  // Expected loss of the best predictor without memory; 0: none is defined.
+  virtual double baseline() const { return 0; }
+  // The longest dependency in steps: T_max of chrono initialisation.
+  virtual int chrono_t_max() const = 0;
+};
+
+// What a task is made from, already checked against its TaskInfo.
+struct TaskSettings {
+  std::uint64_t seed = 1;
+  int batch_size = 1;
+  int lag = 0;        // T; 0 for tasks without one
+  OptionMap options;  // task_options.*, every key present
+};
+
+// Run settings a task brings along; the cell, the preset and the user may override them.
+struct RunDefaults {
+  std::int64_t updates = 0;  // exactly one of updates and epochs is positive
+  std::int64_t epochs = 0;
+  int batch_size = 10;
+  std::optional<int> lag;       // empty: the task knows no lag and refuses the key
+  std::int64_t log_every = 10;  // updates
+  std::int64_t evaluate_every =
+      0;  // updates; 0: after each epoch, or only at the end where there are none
+  double learning_rate = 1e-3;
+  double clip_norm = 1.0;
+  bool amsgrad = false;
+};
+
+// The validation metric that picks best.safetensors.
+enum class SelectBy { loss, accuracy };
+
+struct TaskInfo {
+  std::string name;
+  std::string summary;              // one line for `nru list`
+  std::vector<OptionSpec> options;  // keys under task_options.
+  RunDefaults defaults;
+  std::string size_class;  // which sizes of a cell apply: "copy", "psmnist" or "char-lm"
+  SelectBy select_by = SelectBy::loss;
+  std::function<std::unique_ptr<Task>(const TaskSettings&)>
+      make;  // throws nru::Error on impossible settings
+};
+
+}  // namespace nru::tasks
