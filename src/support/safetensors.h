@@ -1,8 +1,8 @@
 // The safetensors file format: named tensors and string metadata, no code, readable from Python.
 //
 //   8 bytes   N, little-endian unsigned: the size of the header
-//   N bytes   JSON {"__metadata__": {string: string}, NAME: {"dtype", "shape", "data_offsets"},
-//   ...} the rest  the tensors' bytes, little-endian, row-major, without holes
+//   N bytes   JSON: {"__metadata__": {string: string}, NAME: {dtype, shape, data_offsets}, ...}
+//   the rest  the tensors' bytes, little-endian, row-major, without holes
 //
 // The reader is strict: whatever is not exactly such a file is an nru::Error that names the file
 // and the reason. Files we write also carry two CRC-32 values in the metadata, over the data and

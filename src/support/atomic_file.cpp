@@ -1,0 +1,161 @@
+// Atomic replacement of a file with POSIX calls; std::ofstream can neither fsync nor say why it
+// failed.
+#include "support/atomic_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <nru/error.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <utility>
+
+namespace nru {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string_view fix_for(int code) {
+  switch (code) {
+    case ENOSPC:
+    case EDQUOT:
+      return "free some space or choose another directory";
+    case ENOENT:
+    case ENOTDIR:
+      return "create the directory first or choose another path";
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return "choose a directory you may write to";
+    case EISDIR:
+      return "choose a path that is not a directory";
+    case ENAMETOOLONG:
+      return "choose a shorter name";
+    default:
+      return "check the disk and the path";
+  }
+}
+
+[[noreturn]] void fail(const fs::path& target, int code) {
+  throw Error(
+      fmt::format("cannot write {}: {}; {}", target.string(), std::strerror(code), fix_for(code)));
+}
+
+// Repeats a call that a signal interrupted: training handles SIGINT without SA_RESTART.
+template <class Call>
+auto uninterrupted(Call call) {
+  decltype(call()) result;
+  do {
+    result = call();
+  } while (result < 0 && errno == EINTR);
+  return result;
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&&) = delete;
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+bool same_file(int fd, const fs::path& path) {
+  struct stat open_file {};
+  struct stat named_file {};
+  return ::fstat(fd, &open_file) == 0 && ::lstat(path.c_str(), &named_file) == 0 &&
+         open_file.st_dev == named_file.st_dev && open_file.st_ino == named_file.st_ino;
+}
+
+// The temporary file, empty and locked. The lock makes two writers of one target take turns: with a
+// fixed name, one could otherwise rename what the other is still writing. It dies with its process.
+Descriptor open_temporary(const fs::path& temporary, const fs::path& target) {
+  for (;;) {
+    // No O_TRUNC: until the lock is ours the content may be another writer's.
+    Descriptor file(uninterrupted([&] {
+      return ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK,
+                    0666);
+    }));
+    if (file.get() < 0) fail(target, errno);
+    const int locked = uninterrupted([&] { return ::flock(file.get(), LOCK_EX); });
+    const bool unsupported = locked < 0 && (errno == ENOLCK || errno == EOPNOTSUPP);
+    if (locked < 0 && !unsupported) fail(target, errno);
+    if (!same_file(file.get(), temporary)) continue;  // renamed by the writer we waited for
+    if (::ftruncate(file.get(), 0) < 0) fail(target, errno);
+    return file;
+  }
+}
+
+void write_all(int fd, std::span<const std::byte> bytes, const fs::path& target) {
+  while (!bytes.empty()) {
+    const ssize_t written = uninterrupted([&] { return ::write(fd, bytes.data(), bytes.size()); });
+    if (written < 0) fail(target, errno);
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+}
+
+// Makes the rename itself survive a power failure.
+void sync_directory(const fs::path& directory, const fs::path& target) {
+  const Descriptor opened(
+      uninterrupted([&] { return ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
+  if (opened.get() < 0) fail(target, errno);
+  // Some file systems cannot sync directories and say EINVAL; the file itself is then as safe as it
+  // gets.
+  if (uninterrupted([&] { return ::fsync(opened.get()); }) < 0 && errno != EINVAL) {
+    fail(target, errno);
+  }
+}
+
+// Removes the temporary file unless it was renamed. Declared after the Descriptor, so that it acts
+// while the lock is still held and cannot remove another writer's file.
+class RemoveOnFailure {
+ public:
+  explicit RemoveOnFailure(const fs::path& path) : path_(path) {}
+  RemoveOnFailure(const RemoveOnFailure&) = delete;
+  RemoveOnFailure& operator=(const RemoveOnFailure&) = delete;
+  ~RemoveOnFailure() {
+    if (armed_) ::unlink(path_.c_str());
+  }
+  void disarm() { armed_ = false; }
+
+ private:
+  const fs::path& path_;
+  bool armed_ = true;
+};
+
+}  // namespace
+
+void write_file_atomically(const fs::path& target,
+                           std::span<const std::span<const std::byte>> pieces) {
+  if (!target.has_filename()) fail(target, EISDIR);
+  const fs::path directory = target.has_parent_path() ? target.parent_path() : fs::path(".");
+  const fs::path temporary = directory / ("." + target.filename().string() + ".tmp");
+
+  const Descriptor file = open_temporary(temporary, target);
+  RemoveOnFailure cleanup(temporary);
+  for (const auto piece : pieces) write_all(file.get(), piece, target);
+  if (uninterrupted([&] { return ::fsync(file.get()); }) < 0) fail(target, errno);
+  if (::rename(temporary.c_str(), target.c_str()) < 0) fail(target, errno);
+  cleanup.disarm();
+  sync_directory(directory, target);
+}
+
+void write_file_atomically(const fs::path& target, std::span<const std::byte> bytes) {
+  write_file_atomically(target, std::span<const std::span<const std::byte>>(&bytes, 1));
+}
+
+void write_file_atomically(const fs::path& target, std::string_view text) {
+  write_file_atomically(target, std::as_bytes(std::span(text.data(), text.size())));
+}
+
+}  // namespace nru
