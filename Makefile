@@ -1,0 +1,49 @@
+# The front door. Each target installs what is missing, builds what changed, and is quiet when all
+# is well. On a system without the Debian packages: SETUP=0, with the libraries on CMAKE_PREFIX_PATH.
+SETUP ?= 1
+JOBS ?= $(shell nproc)
+PREFIX ?= /usr/local
+
+.PHONY: help demo build test asan bench reproduce install format clean setup
+
+help:
+	@echo "make demo       train the NRU and an LSTM side by side on the copying task"
+	@echo "make build      the program, build/nru"
+	@echo "make test       build and run all tests (make asan: the torch-free ones under sanitizers)"
+	@echo "make bench      time fused, reference and torch's own layers"
+	@echo "make reproduce  run the paper's experiments and write the report"
+	@echo "make install    install program, library and headers (PREFIX=/usr/local)"
+	@echo "make format     clang-format all C++ files"
+	@echo "make clean      delete build/"
+
+setup:
+	@[ "$(SETUP)" = 0 ] || tools/setup
+
+build: setup
+	@JOBS=$(JOBS) tools/build release all
+
+demo: build
+	@tools/demo
+
+test: setup
+	@JOBS=$(JOBS) tools/build release all nru_tests
+	@JOBS=$(JOBS) tools/run-tests build
+
+asan: setup
+	@JOBS=$(JOBS) tools/build asan nru_tests
+	@JOBS=$(JOBS) tools/run-tests build/asan
+
+bench: build
+	@build/nru bench
+
+reproduce: build
+	@build/nru reproduce all
+
+install: build
+	@cmake --install build --prefix "$(PREFIX)" | grep -v -e '^-- Up-to-date' || true
+
+format:
+	@git ls-files '*.h' '*.cpp' '*.cu' '*.cuh' | xargs -r clang-format -i
+
+clean:
+	@rm -rf build
