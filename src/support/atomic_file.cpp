@@ -9,11 +9,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string>
-#include <utility>
+
+#include "support/posix.h"
 
 namespace nru {
 namespace {
@@ -45,30 +45,6 @@ std::string_view fix_for(int code) {
   throw Error(
       fmt::format("cannot write {}: {}; {}", target.string(), std::strerror(code), fix_for(code)));
 }
-
-// Repeats a call that a signal interrupted: training handles SIGINT without SA_RESTART.
-template <class Call>
-auto uninterrupted(Call call) {
-  decltype(call()) result;
-  do {
-    result = call();
-  } while (result < 0 && errno == EINTR);
-  return result;
-}
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&&) = delete;
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 bool same_file(int fd, const fs::path& path) {
   struct stat open_file {};

@@ -57,6 +57,10 @@ struct TensorView {
 void save_safetensors(const std::filesystem::path& path, const std::vector<TensorView>& tensors,
                       const std::map<std::string, std::string>& metadata);
 
+namespace safetensors {
+struct Header;
+}
+
 // A loaded file. Owns the bytes its views point to; moving it keeps the views valid.
 class SafetensorsFile {
  public:
@@ -83,7 +87,8 @@ class SafetensorsFile {
   const std::string& name() const { return name_; }
 
  private:
-  SafetensorsFile() = default;
+  SafetensorsFile(std::string name, safetensors::Header header, std::unique_ptr<std::byte[]> data,
+                  std::size_t size);
 
   std::string name_;
   std::unique_ptr<std::byte[]> data_;
