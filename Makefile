@@ -40,7 +40,8 @@ reproduce: build
 	@build/nru reproduce all
 
 install: build
-	@cmake --install build --prefix "$(PREFIX)" | grep -v -e '^-- Up-to-date' || true
+	@cmake --install build --prefix "$(PREFIX)" >/dev/null
+	@echo "installed nru under $(PREFIX)"
 
 format:
 	@git ls-files '*.h' '*.cpp' '*.cu' '*.cuh' | xargs -r clang-format -i

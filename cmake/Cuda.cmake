@@ -5,10 +5,15 @@ if(cuda_sources AND NRU_CUDA)
   include(CheckLanguage)
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
+    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+      set(CMAKE_CUDA_ARCHITECTURES 80 90) # A100 and H100; newer ones through 90's PTX
+    endif()
     enable_language(CUDA)
     find_package(CUDAToolkit REQUIRED)
     target_sources(nru_core PRIVATE ${cuda_sources})
-    set_target_properties(nru_core PROPERTIES CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON)
+    set_target_properties(
+      nru_core PROPERTIES CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON
+                          CUDA_ARCHITECTURES "${CMAKE_CUDA_ARCHITECTURES}")
     target_link_libraries(nru_core PUBLIC CUDA::cudart)
     target_compile_definitions(nru_core PUBLIC NRU_HAS_CUDA=1)
   elseif(NRU_CUDA STREQUAL ON)
