@@ -1,11 +1,14 @@
 // The configuration of one run: from TOML files, `--set key=value` and flags to a RunConfig in
 // which every value is known, and back to the config.toml that repeats the run.
 //
-// Values are found in this order, the first that has one wins: flags, `--set` (the last one of a
-// key), the file, the preset's settings for this cell and task, the cell's settings (its sizes for
-// the task's class; no clipping), the task's defaults, the general defaults. Who may set what comes
-// from the tables of tasks and cells; the latter is passed in as plain data (CellLookup), so that
-// nothing here needs torch.
+// The first of these that has a value for a key wins: flags, `--set` (the last of a key), the file,
+// the preset's settings for this cell and task, the cell's own (its sizes for the task's class),
+// the task's, the general defaults. Which keys exist comes from the tables of tasks and cells; the
+// latter is passed in as plain data (CellLookup), so that nothing here needs torch.
+//
+// Options belong to what they were written for: where a flag or `--set` names another cell (task,
+// preset) than the file, the file's cell.* (task_options.* and lag; learning_rate, clip_norm and
+// amsgrad) are dropped with it. `updates` and `epochs` replace each other in the same way.
 //
 // In TOML a name cannot be both a string and a table. `cell = "nru"` stands alone; with options it
 // is
@@ -56,13 +59,13 @@ struct RunConfig {
   std::string device = "cpu";     // cpu | cuda | cuda:N
   std::int64_t threads = 0;       // 0: all cores
   std::string backend = "fused";  // fused | reference
-  double learning_rate = 0;
-  double clip_norm = 0;  // 0: no clipping
+  double learning_rate = 1e-3;
+  double clip_norm = 1.0;  // 0: no clipping
   bool amsgrad = false;
   std::int64_t log_every = 10;
   std::int64_t evaluate_every =
       0;  // updates; 0: after each epoch, or only at the end where there are none
-  std::int64_t checkpoint_every = 0;  // updates; 0: only at the end and on signals
+  std::int64_t checkpoint_every = 1000;  // updates; 0: only at the end and on signals
   bool stop_when_solved = false;
   double time_limit = 0;  // seconds of this process; 0: none
   std::string out;
@@ -76,6 +79,7 @@ struct RunConfig {
 struct GivenValue {
   OptionValue value;
   std::string origin;
+  std::string text;  // as typed, for `--set` and flags: "123" may be meant as a string
 };
 using GivenValues = std::map<std::string, GivenValue>;
 
@@ -86,7 +90,9 @@ struct ConfigSources {
       flags;  // key, text: {"lag", "100"} for `--lag 100`
 };
 
-// Everything the sources say and the tables leave open, checked. Throws nru::Error for unknown keys
+// Everything the sources say and the tables leave open, checked as far as the tables can tell; what
+// only a made task or cell can know (an impossible combination of sizes) it says itself, so make
+// both before the run directory. Throws nru::Error for unknown keys
 // (with the nearest one and the place), wrong types, values out of range and unreadable files.
 RunConfig resolve_config(const ConfigSources& sources, const CellLookup& find_cell);
 
