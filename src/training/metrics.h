@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "support/posix.h"
+
 namespace nru::training {
 
 // Columns in the order of the file; an empty optional is an empty field.
@@ -51,10 +53,6 @@ class MetricsWriter {
   // The old file without the rows after `last_update`; a new one where there is none.
   static MetricsWriter resume(const std::filesystem::path& path, std::int64_t last_update);
 
-  MetricsWriter(MetricsWriter&& other) noexcept;
-  MetricsWriter& operator=(MetricsWriter&& other) noexcept;
-  ~MetricsWriter();
-
   // Handed to the system before the call returns, so that a killed process loses nothing. On a full
   // disk throws nru::Error and leaves the file without the rows.
   void append(std::span<const MetricsRow> rows);
@@ -63,10 +61,10 @@ class MetricsWriter {
   void sync();
 
  private:
-  explicit MetricsWriter(const std::filesystem::path& path);
+  explicit MetricsWriter(const std::filesystem::path& path);  // opens a file that exists
 
   std::filesystem::path path_;
-  int file_ = -1;
+  Descriptor file_;
 };
 
 }  // namespace nru::training

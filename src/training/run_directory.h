@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "support/posix.h"
 #include "training/config.h"
 
 namespace nru::training {
@@ -39,17 +40,13 @@ class RunDirectory {
   // nru::Error when there is none, when it belongs to another configuration, or when it is in use.
   static RunDirectory resume(const RunConfig& config);
 
-  RunDirectory(RunDirectory&& other) noexcept;
-  RunDirectory& operator=(RunDirectory&& other) noexcept;
-  ~RunDirectory();
-
   const RunPaths& paths() const { return paths_; }
 
  private:
   explicit RunDirectory(RunPaths paths);  // makes the directory and takes the lock
 
   RunPaths paths_;
-  int lock_ = -1;
+  Descriptor lock_;
 };
 
 }  // namespace nru::training

@@ -1,7 +1,5 @@
 // Copying memory: layout, purity, statistics and scores of the generator; the table it is found in.
 #include <gtest/gtest.h>
-#include <nru/error.h>
-
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -9,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "../support/test_files.h"
 #include "tasks/registry.h"
 
 namespace nru::tasks {
@@ -27,15 +26,6 @@ Batch batch_of(const Task& task, Split split, std::uint64_t index) {
   Batch batch;
   task.make_batch(split, index, batch);
   return batch;
-}
-
-std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
 }
 
 // The whole sequence, position by position, as the paper's task has it; T=1 leaves no blank before
@@ -172,14 +162,14 @@ TEST(Copy, ScoresHandMadePredictions) {
 
 TEST(Copy, RejectsImpossibleSettings) {
   for (int lag : {0, -3, 1'000'001}) {
-    EXPECT_NE(error_of([&] { make_copy(lag); }).find("lag " + std::to_string(lag)),
+    EXPECT_NE(test::error_of([&] { make_copy(lag); }).find("lag " + std::to_string(lag)),
               std::string::npos);
   }
-  EXPECT_NE(error_of([&] { make_copy(10, 0); }).find("batch_size 0"), std::string::npos);
+  EXPECT_NE(test::error_of([&] { make_copy(10, 0); }).find("batch_size 0"), std::string::npos);
   TaskSettings settings;
   settings.lag = 10;
   settings.options = {{"evaluation_batches", std::int64_t{0}}};
-  EXPECT_NE(error_of([&] { find_task("copy").make(settings); }).find("evaluation_batches 0"),
+  EXPECT_NE(test::error_of([&] { find_task("copy").make(settings); }).find("evaluation_batches 0"),
             std::string::npos);
 }
 
@@ -216,7 +206,7 @@ TEST(Tasks, TableIsSortedUniqueAndComplete) {
 }
 
 TEST(Tasks, UnknownNameGetsTheNearest) {
-  const std::string message = error_of([] { find_task("cpoy"); });
+  const std::string message = test::error_of([] { find_task("cpoy"); });
   EXPECT_NE(message.find("'cpoy'"), std::string::npos);
   EXPECT_NE(message.find("did you mean 'copy'"), std::string::npos);
 }

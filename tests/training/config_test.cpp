@@ -7,9 +7,9 @@
 
 #include <functional>
 
+#include "../support/test_files.h"
 #include "support/suggest.h"
 #include "tasks/registry.h"
-#include "temporary_directory.h"
 
 namespace nru::training {
 namespace {
@@ -49,8 +49,8 @@ class Config : public testing::Test {
   RunConfig resolve(const std::string& toml, std::vector<std::string> sets = {},
                     std::vector<std::pair<std::string, std::string>> flags = {}) {
     ConfigSources sources;
-    file_ = directory_.path() / "run.toml";
-    write_all(file_, toml);
+    file_ = directory_ / "run.toml";
+    test::write_bytes(file_, toml);
     sources.file = file_;
     sources.sets = std::move(sets);
     sources.flags = std::move(flags);
@@ -58,15 +58,12 @@ class Config : public testing::Test {
   }
   std::string error(const std::string& toml, std::vector<std::string> sets = {},
                     std::vector<std::pair<std::string, std::string>> flags = {}) {
-    try {
-      resolve(toml, std::move(sets), std::move(flags));
-    } catch (const Error& error) {
-      EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
-      return error.what();
-    }
-    return "no error";
+    const std::string message =
+        test::error_of([&] { resolve(toml, std::move(sets), std::move(flags)); });
+    EXPECT_EQ(message.find('\n'), std::string::npos);
+    return message;
   }
-  TemporaryDirectory directory_;
+  test::TempDir directory_;
   std::filesystem::path file_;
 };
 
@@ -121,7 +118,7 @@ TEST_F(Config, OptionsInTablesDottedAndQuotedKeys) {
             "123");  // typed like a number, wanted as text
   EXPECT_EQ(get<std::string>(set.cell_options, "combine"), "sum");
   EXPECT_THAT(error(std::string(kCopyNru) + "[cell]\nheads = 4\n"), HasSubstr("[cell], name ="));
-  EXPECT_THAT(error(table + "[\"x\"]\n"), "no error");
+  EXPECT_THAT(error(table + "[\"x\"]\n"), "");
   EXPECT_THAT(error("\"cell.heads\" = 1\ntask = \"copy\"\n[cell]\nname = \"nru\"\nheads = 2\n"),
               HasSubstr("set twice"));
 }
@@ -250,13 +247,9 @@ TEST_F(Config, UnreadableFiles) {
   EXPECT_THAT(error("task = \"\xff\"\n"), HasSubstr("run.toml:1: "));
   ConfigSources sources;
   for (const char* name : {"missing.toml", "."}) {
-    sources.file = directory_.path() / name;
-    try {
-      resolve_config(sources, find_toy);
-      FAIL() << name;
-    } catch (const Error& error) {
-      EXPECT_THAT(error.what(), AllOf(HasSubstr("cannot read the configuration"), HasSubstr(name)));
-    }
+    sources.file = directory_ / name;
+    EXPECT_THAT(test::error_of([&] { resolve_config(sources, find_toy); }),
+                AllOf(HasSubstr("cannot read the configuration"), HasSubstr(name)));
   }
 }
 
