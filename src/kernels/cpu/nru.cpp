@@ -1,0 +1,249 @@
+// NRU, pointwise part. Two phases a step:
+//
+//   [x, h', m'] -> a:       h = ReLU(a)  (or ReLU(LN(a)))
+//   [(x,) h, m'] -> heads:  m = m' + c0 sum_i (alpha_i v_i^w - beta_i v_i^e)
+//
+// Kept for the backward pass: h and m (states), the head outputs u, and for the factored write a
+// few norms per row (aux). The pre-activation a is kept only with layer norm: without it, h > 0
+// says all there is to know. The directions v are never stored; the write is formed again from u.
+#include "kernels/nru.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/nru.cpp"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+// After foreach_target.h:
+#include <hwy/highway.h>
+
+#include "kernels/cpu/layer_norm-inl.h"
+#include "kernels/cpu/math-inl.h"
+#include "kernels/cpu/nru_general-inl.h"
+#include "kernels/cpu/nru_write-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace nru::kernels {
+namespace HWY_NAMESPACE {
+namespace nru_cell {
+
+constexpr int kH = 1, kM = 2, kHeads = 3, kAux = 4, kPre = 5;  // parts; kPre with layer norm only
+constexpr int kWeight = 0, kBias = 1, kGamma = 2,
+              kBeta = 3;  // parameters; head weight and bias come last
+
+// ---- h ----
+
+template <class T>
+void hidden_forward(const Rows<T>& rows) {  // in place; padding is zero and stays so
+  const hn::ScalableTag<T> d;
+  T* h = rows.current[kH];
+  const std::ptrdiff_t count = static_cast<std::ptrdiff_t>(rows.count) * rows.ld[kH];
+  for (std::ptrdiff_t j = 0; j < count; j += vector_lanes<T>()) {
+    hn::StoreU(hn::ZeroIfNegative(hn::LoadU(d, h + j)), d, h + j);
+  }
+}
+
+template <class T>
+void hidden_backward(const Rows<T>& rows) {
+  const hn::ScalableTag<T> d;
+  const T *h = rows.current[kH], *dh = rows.gradient[kH];
+  const std::ptrdiff_t count = static_cast<std::ptrdiff_t>(rows.count) * rows.ld[kH];
+  for (std::ptrdiff_t j = 0; j < count; j += vector_lanes<T>()) {
+    const auto open = hn::Gt(hn::LoadU(d, h + j), hn::Zero(d));
+    hn::StoreU(hn::IfThenElseZero(open, hn::LoadU(d, dh + j)), d, rows.d_pre + j);
+  }
+}
+
+template <class T>
+void normed_hidden_forward(int H, const Rows<T>& rows) {
+  for (int r = 0; r < rows.count; ++r) {
+    layer_norm_forward(rows.current[kPre] + r * rows.ld[kPre], rows.parameters[kGamma],
+                       rows.parameters[kBeta], H, rows.current[kH] + r * rows.ld[kH]);
+  }
+  hidden_forward(rows);
+}
+
+template <class T>
+void normed_hidden_backward(int H, const Rows<T>& rows) {
+  for (int r = 0; r < rows.count; ++r) {
+    const T* h = rows.current[kH] + r * rows.ld[kH];
+    const T* dh = rows.gradient[kH] + r * rows.ld[kH];
+    T* d_pre = rows.d_pre + r * rows.ld[kPre];
+    for (int j = 0; j < H; ++j) d_pre[j] = h[j] > T(0) ? dh[j] : T(0);
+    layer_norm_backward(rows.current[kPre] + r * rows.ld[kPre], rows.parameters[kGamma], d_pre, H,
+                        d_pre, rows.parameter_gradients[kGamma], rows.parameter_gradients[kBeta]);
+  }
+}
+
+// ---- m ----
+
+// Calls f<R>() with R = r/k as a constant for the sizes in use (copy 4, psMNIST 8), 0 = take it
+// from the sizes.
+template <class F>
+HWY_INLINE void with_rows_per_head(int R, const F& f) {
+  switch (R) {
+    case 4:
+      return f.template operator()<4>();
+    case 8:
+      return f.template operator()<8>();
+    default:
+      return f.template operator()<0>();
+  }
+}
+
+template <class T>
+struct LinearForward {
+  const WriteSizes& s;
+  const Rows<T>& rows;
+  template <int kR>
+  void operator()() const {
+    for (int r = 0; r < rows.count; ++r) {
+      write_linear<T, kR>(s, rows.current[kHeads] + r * rows.ld[kHeads],
+                          rows.current[kAux] + r * rows.ld[kAux],
+                          rows.previous[kM] + r * rows.ld[kM], rows.current[kM] + r * rows.ld[kM],
+                          rows.scratch, rows.events);
+    }
+  }
+};
+
+template <class T>
+struct LinearBackward {
+  const WriteSizes& s;
+  const Rows<T>& rows;
+  template <int kR>
+  void operator()() const {
+    for (int r = 0; r < rows.count; ++r) {
+      write_linear_backward<T, kR>(
+          s, rows.current[kHeads] + r * rows.ld[kHeads], rows.current[kAux] + r * rows.ld[kAux],
+          rows.gradient[kM] + r * rows.ld[kM], rows.d_pre + r * rows.ld[kHeads], rows.scratch);
+    }
+  }
+};
+
+template <class T>
+void relu_forward(const WriteSizes& s, const Rows<T>& rows) {
+  for (int r = 0; r < rows.count; ++r) {
+    write_relu(s, rows.current[kHeads] + r * rows.ld[kHeads],
+               rows.current[kAux] + r * rows.ld[kAux], rows.previous[kM] + r * rows.ld[kM],
+               rows.current[kM] + r * rows.ld[kM], rows.scratch, rows.events);
+  }
+}
+
+template <class T>
+void relu_backward(const WriteSizes& s, const Rows<T>& rows) {
+  for (int r = 0; r < rows.count; ++r) {
+    write_relu_backward<T>(
+        s, rows.current[kHeads] + r * rows.ld[kHeads], rows.current[kAux] + r * rows.ld[kAux],
+        rows.gradient[kM] + r * rows.ld[kM], rows.d_pre + r * rows.ld[kHeads], rows.scratch);
+  }
+}
+
+template <class T>
+void general_forward(const GeneralSizes& s, const Rows<T>& rows) {
+  for (int r = 0; r < rows.count; ++r) {
+    write_general(s, rows.current[kHeads] + r * rows.ld[kHeads],
+                  rows.previous[kM] + r * rows.ld[kM], rows.current[kM] + r * rows.ld[kM],
+                  rows.scratch, rows.events);
+  }
+}
+
+template <class T>
+void general_backward(const GeneralSizes& s, const Rows<T>& rows) {
+  for (int r = 0; r < rows.count; ++r) {
+    write_general_backward<T>(s, rows.current[kHeads] + r * rows.ld[kHeads],
+                              rows.gradient[kM] + r * rows.ld[kM], rows.d_pre + r * rows.ld[kHeads],
+                              rows.scratch);
+  }
+}
+
+// Gives the heads' phase its pointwise functions and the sizes they need.
+template <class T>
+void choose_write(const NruShape& shape, Program<T>& p, Phase<T>& phase) {
+  if (!shape.factored_write()) {
+    const GeneralSizes s(shape);
+    p.scratch = s.scratch();
+    phase.forward = [s](const Rows<T>& rows) { general_forward<T>(s, rows); };
+    phase.backward = [s](const Rows<T>& rows) { general_backward<T>(s, rows); };
+    return;
+  }
+  const WriteSizes s(shape);
+  p.scratch = s.scratch();
+  p.parts[kAux].width = s.aux();
+  if (shape.relu_heads) {
+    phase.forward = [s](const Rows<T>& rows) { relu_forward<T>(s, rows); };
+    phase.backward = [s](const Rows<T>& rows) { relu_backward<T>(s, rows); };
+  } else {
+    phase.forward = [s](const Rows<T>& rows) {
+      with_rows_per_head(s.R, LinearForward<T>{s, rows});
+    };
+    phase.backward = [s](const Rows<T>& rows) {
+      with_rows_per_head(s.R, LinearBackward<T>{s, rows});
+    };
+  }
+}
+
+template <class T>
+Program<T> program(const NruShape& shape) {
+  const int I = shape.input, H = shape.hidden, M = shape.memory, U = shape.head_outputs();
+  const int seen = shape.heads_see_input ? I : 0;
+  Program<T> p;
+  p.parts = {{"x", I, PartKind::input},
+             {"h", H, PartKind::state},
+             {"m", M, PartKind::state, /*carries=*/true},
+             {"heads", U},
+             {"aux", 1}};
+  p.parameters = {{"weight", H, I + H + M}, {"bias", H, 1}};
+  if (shape.layer_norm) {
+    p.parts.push_back({"a", H});
+    p.parameters.push_back({"norm_weight", H, 1});
+    p.parameters.push_back({"norm_bias", H, 1});
+  }
+  const int head_weight = static_cast<int>(p.parameters.size());
+  p.parameters.push_back({"head_weight", U, seen + H + M});
+  p.parameters.push_back({"head_bias", U, 1});
+
+  Phase<T> hidden;
+  hidden.part = shape.layer_norm ? kPre : kH;
+  hidden.segments = {
+      {kInput, false, kWeight, 0}, {kH, true, kWeight, I}, {kM, true, kWeight, I + H}};
+  hidden.bias = kBias;
+  if (shape.layer_norm) {
+    hidden.forward = [H](const Rows<T>& rows) { normed_hidden_forward<T>(H, rows); };
+    hidden.backward = [H](const Rows<T>& rows) { normed_hidden_backward<T>(H, rows); };
+  } else {
+    hidden.forward = hidden_forward<T>;
+    hidden.backward = hidden_backward<T>;
+  }
+  Phase<T> heads;
+  heads.part = kHeads;
+  if (shape.heads_see_input) heads.segments.push_back({kInput, false, head_weight, 0});
+  heads.segments.push_back({kH, false, head_weight, seen});
+  heads.segments.push_back({kM, true, head_weight, seen + H});
+  heads.bias = head_weight + 1;
+  choose_write(shape, p, heads);
+  p.phases = {hidden, heads};
+  p.output = kH;
+  return p;
+}
+
+}  // namespace nru_cell
+
+Program<float> nru_float(const NruShape& shape) { return nru_cell::program<float>(shape); }
+Program<double> nru_double(const NruShape& shape) { return nru_cell::program<double>(shape); }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace nru::kernels
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace nru::kernels {
+HWY_EXPORT(nru_float);
+HWY_EXPORT(nru_double);
+
+template <>
+Program<float> nru_program(const NruShape& shape) {
+  return HWY_DYNAMIC_DISPATCH(nru_float)(shape);
+}
+template <>
+Program<double> nru_program(const NruShape& shape) {
+  return HWY_DYNAMIC_DISPATCH(nru_double)(shape);
+}
+}  // namespace nru::kernels
+#endif

@@ -1,0 +1,152 @@
+// The memory write of the NRU in its general form: all k*m direction numbers are formed, for any
+// number of heads and any way to make them (shared, per head, full). O(k m) work and plain loops:
+// this is the form that reads like the equations, the one that heads straddling rows of p q^T need,
+// and what the factored form is tested against.
+//
+//   V = direction(u) [k*m];  v_i = f(V_i) / max(|f(V_i)|_5, 1e-12);  m += c0 sum_i (alpha_i v_i^w -
+//   beta_i v_i^e)
+#if defined(NRU_KERNELS_CPU_NRU_GENERAL_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef NRU_KERNELS_CPU_NRU_GENERAL_INL_H_
+#undef NRU_KERNELS_CPU_NRU_GENERAL_INL_H_
+#else
+#define NRU_KERNELS_CPU_NRU_GENERAL_INL_H_
+#endif
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "kernels/cpu/nru_write-inl.h"
+#include "kernels/nru.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace nru::kernels {
+namespace HWY_NAMESPACE {
+namespace nru_cell {
+
+struct GeneralSizes {
+  int k, m, direction_size;
+  NruDirection direction;
+  int root;  // of k*m (shared) or m (per head)
+  double combine;
+  bool relu, authors_overflow;
+  explicit GeneralSizes(const NruShape& s)
+      : k(s.heads),
+        m(s.memory),
+        direction_size(s.direction_size()),
+        direction(s.direction),
+        root(s.direction == NruDirection::per_head ? direction_size / (2 * k) : direction_size / 2),
+        combine(s.sum_heads ? 1.0 : 1.0 / s.heads),
+        relu(s.relu_heads),
+        authors_overflow(s.authors_overflow) {}
+  std::size_t scratch() const { return 2 * static_cast<std::size_t>(k) * m + 64; }
+  int blocks() const {
+    return direction == NruDirection::per_head ? k : 1;
+  }  // outer products p q^T of root x root
+};
+
+template <class T>
+void form_directions(const GeneralSizes& s, const T* from, T* V) {
+  if (s.direction == NruDirection::full) {
+    std::copy_n(from, s.k * s.m, V);
+  } else {
+    const T *p = from, *q = from + s.blocks() * s.root;
+    for (int b = 0; b < s.blocks(); ++b, p += s.root, q += s.root) {
+      for (int a = 0; a < s.root; ++a) {
+        for (int j = 0; j < s.root; ++j) *V++ = p[a] * q[j];
+      }
+    }
+  }
+}
+
+template <class T>
+void form_directions_backward(const GeneralSizes& s, const T* from, const T* d_V, T* d_from) {
+  if (s.direction == NruDirection::full) {
+    std::copy_n(d_V, s.k * s.m, d_from);
+    return;
+  }
+  const T *p = from, *q = from + s.blocks() * s.root;
+  T *d_p = d_from, *d_q = d_from + s.blocks() * s.root;
+  for (int b = 0; b < s.blocks(); ++b, p += s.root, q += s.root, d_p += s.root, d_q += s.root) {
+    std::fill_n(d_q, s.root, T(0));
+    for (int a = 0; a < s.root; ++a) {
+      T sum = 0;
+      for (int j = 0; j < s.root; ++j, ++d_V) {
+        sum += *d_V * q[j];
+        d_q[j] += *d_V * p[a];
+      }
+      d_p[a] = sum;
+    }
+  }
+}
+
+// Turns head i's numbers into v_i in place. Returns 1/norm where the direction gets a gradient, 0
+// where it gets none (clamped norm, or a head that writes nothing).
+template <class T>
+T normalise_head(const GeneralSizes& s, T* v, std::int64_t* events) {
+  if (s.relu) {
+    for (int j = 0; j < s.m; ++j) v[j] = v[j] < T(0) ? T(0) : v[j];
+  }
+  const T norm = safe_norm(v, s.m, events);
+  if (s.authors_overflow && !(norm <= T(kAuthorsLargest))) {
+    std::fill_n(v, s.m, T(0));
+    ++events[kOverflow];
+    return 0;
+  }
+  if (norm <= T(kClamp)) {
+    ++events[kClamped];
+    for (int j = 0; j < s.m; ++j) v[j] /= T(kClamp);
+    return 0;
+  }
+  const T inverse = T(1) / norm;
+  for (int j = 0; j < s.m; ++j) v[j] *= inverse;
+  return inverse;
+}
+
+template <class T>
+void write_general(const GeneralSizes& s, const T* u, const T* m_prev, T* m_out, T* scratch,
+                   std::int64_t* events) {
+  std::copy_n(m_prev, s.m, m_out);
+  for (int side = 0; side < 2; ++side) {
+    form_directions(s, u + 2 * s.k + side * s.direction_size, scratch);
+    for (int i = 0; i < s.k; ++i) {
+      T* v = scratch + i * s.m;
+      normalise_head(s, v, events);
+      const T alpha = s.relu ? std::max(u[side * s.k + i], T(0)) : u[side * s.k + i];
+      const T c = T(side ? -s.combine : s.combine) * alpha;
+      for (int j = 0; j < s.m; ++j) m_out[j] += c * v[j];
+    }
+  }
+}
+
+template <class T>
+void write_general_backward(const GeneralSizes& s, const T* u, const T* d_m, T* d_u, T* scratch) {
+  T *V = scratch, *d_V = scratch + s.k * s.m;
+  std::int64_t ignored[kEvents] = {};  // the forward pass has counted
+  for (int side = 0; side < 2; ++side) {
+    const T* from = u + 2 * s.k + side * s.direction_size;
+    const T c0 = T(side ? -s.combine : s.combine);
+    form_directions(s, from, V);
+    for (int i = 0; i < s.k; ++i) {
+      T *v = V + i * s.m, *d_v = d_V + i * s.m;
+      const T inverse = normalise_head(s, v, ignored), alpha = u[side * s.k + i];
+      const bool open = !s.relu || alpha > T(0);
+      T dot = 0;
+      for (int j = 0; j < s.m; ++j) dot += d_m[j] * v[j];
+      d_u[side * s.k + i] = open ? c0 * dot : T(0);
+      const T c = open ? c0 * alpha * inverse : T(0);
+      for (int j = 0; j < s.m; ++j) {
+        const T x = v[j];
+        d_v[j] = s.relu && !(x > T(0)) ? T(0) : c * (d_m[j] - dot * (x * std::abs(x)) * (x * x));
+      }
+    }
+    form_directions_backward(s, from, d_V, d_u + 2 * s.k + side * s.direction_size);
+  }
+}
+
+}  // namespace nru_cell
+}  // namespace HWY_NAMESPACE
+}  // namespace nru::kernels
+HWY_AFTER_NAMESPACE();
+#endif

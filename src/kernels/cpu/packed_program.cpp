@@ -1,0 +1,80 @@
+#include "kernels/cpu/packed_program.h"
+
+#include <algorithm>
+
+namespace nru::kernels {
+
+template <class T>
+PackedProgram<T>::PackedProgram(const Program<T>& program)
+    : program_(&program), ops_(&linear_ops<T>()) {
+  const int phases = static_cast<int>(program.phases.size());
+  for (int p = 0; p < phases; ++p) pieces_.push_back({p, -1});
+  forward_pieces_ = phases;
+  for (int p = 0; p < phases; ++p) {
+    first_segment_.push_back(static_cast<int>(pieces_.size()) - phases);
+    for (std::size_t s = 0; s < program.phases[p].segments.size(); ++s)
+      pieces_.push_back({p, static_cast<int>(s)});
+  }
+  forward_.resize(phases);
+  bias_.resize(phases);
+  backward_.resize(pieces_.size() - phases);
+}
+
+template <class T>
+int PackedProgram<T>::pieces(bool backward, bool readout) const {
+  return (backward ? static_cast<int>(pieces_.size()) : forward_pieces_) + (readout ? 1 : 0);
+}
+
+template <class T>
+void PackedProgram<T>::pack_piece(int piece, const T* const* parameters,
+                                  const Readout<T>* readout) {
+  if (readout && piece-- == 0) return pack_readout(*readout);
+  const Piece& p = pieces_[piece];
+  p.segment < 0 ? pack_forward(p.phase, parameters) : pack_backward(p.phase, p.segment, parameters);
+}
+
+template <class T>
+void PackedProgram<T>::pack_forward(int phase_index, const T* const* parameters) {
+  const Phase<T>& phase = program_->phases[phase_index];
+  const int outputs = program_->parts[phase.part].width;
+  int depth = 0;
+  for (const Segment& s : phase.segments) depth += program_->parts[s.part].width;
+  T* packed = forward_[phase_index].require(ops_->packed_size(depth, outputs));
+  int offset = 0;
+  for (const Segment& s : phase.segments) {
+    const int width = program_->parts[s.part].width;
+    const int ld = program_->parameters[s.parameter].columns;
+    ops_->pack(parameters[s.parameter] + s.column, width, outputs, 1, ld, packed, offset, depth);
+    offset += width;
+  }
+  if (phase.bias >= 0) {
+    T* bias = bias_[phase_index].require(padded_width<T>(outputs));  // padding stays zero
+    std::copy_n(parameters[phase.bias], outputs, bias);
+  }
+}
+
+template <class T>
+void PackedProgram<T>::pack_backward(int phase_index, int segment, const T* const* parameters) {
+  const Phase<T>& phase = program_->phases[phase_index];
+  const Segment& s = phase.segments[segment];
+  const int outputs = program_->parts[phase.part].width, width = program_->parts[s.part].width;
+  const int ld = program_->parameters[s.parameter].columns;
+  T* packed =
+      backward_[first_segment_[phase_index] + segment].require(ops_->packed_size(outputs, width));
+  ops_->pack(parameters[s.parameter] + s.column, outputs, width, ld, 1, packed, 0, outputs);
+}
+
+template <class T>
+void PackedProgram<T>::pack_readout(const Readout<T>& readout) {
+  const int width = program_->parts[program_->output].width, classes = readout.classes;
+  ops_->pack(readout.weight, width, classes, 1, width,
+             readout_forward_.require(ops_->packed_size(width, classes)), 0, width);
+  ops_->pack(readout.weight, classes, width, width, 1,
+             readout_backward_.require(ops_->packed_size(classes, width)), 0, classes);
+  std::copy_n(readout.bias, classes, readout_bias_.require(padded_width<T>(classes)));
+}
+
+template class PackedProgram<float>;
+template class PackedProgram<double>;
+
+}  // namespace nru::kernels

@@ -1,0 +1,167 @@
+// The threads' side of a sequence call: pack the weights, run the slices, add up what they bring
+// back.
+#include "kernels/sequence.h"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+#include "kernels/cpu/packed_program.h"
+#include "kernels/cpu/slice.h"
+#include "kernels/cpu/threads.h"
+
+namespace nru::kernels {
+namespace {
+
+// Enough rows that a pass over the weights pays off, enough slices that a batch of 100 can use
+// eight cores.
+constexpr int kMinSliceRows = 5;
+constexpr int kMaxSlices = 8;
+
+}  // namespace
+
+int slice_count(int batch) { return std::clamp(batch / kMinSliceRows, 1, kMaxSlices); }
+
+int slice_begin(int batch, int slice) {
+  return static_cast<int>(static_cast<std::int64_t>(batch) * slice / slice_count(batch));
+}
+
+template <class T>
+struct Sequence<T>::State {
+  std::shared_ptr<const Program<T>> program;
+  int threads;
+  PackedProgram<T> packed;
+  int batch = 0;
+  std::vector<Slice<T>> slices;
+
+  State(std::shared_ptr<const Program<T>> p, int t)
+      : program(std::move(p)), threads(t), packed(*program) {}
+
+  int thread_count() const { return threads > 0 ? threads : default_threads(); }
+
+  void prepare(const SliceCall<T>& call, bool backward) {
+    if (call.inputs->steps < 1 || call.inputs->batch < 1) {
+      throw std::invalid_argument("a sequence needs at least one step and one row");
+    }
+    if (call.inputs->batch != batch) {
+      slices.clear();
+      batch = call.inputs->batch;
+      for (int i = 0; i < slice_count(batch); ++i) {
+        const int begin = slice_begin(batch, i);
+        slices.emplace_back(*program, begin, slice_begin(batch, i + 1) - begin);
+      }
+    }
+    parallel_pieces(
+        packed.pieces(backward, call.readout != nullptr), thread_count(),
+        [&](int piece) { packed.pack_piece(piece, call.inputs->parameters, call.readout); });
+  }
+
+  template <class F>
+  void for_slices(const F& work) {
+    parallel_pieces(static_cast<int>(slices.size()), thread_count(),
+                    [&](int i) { work(slices[i]); });
+  }
+
+  SequenceResult result(bool measured) const {
+    SequenceResult sum;
+    for (const auto& slice : slices) {
+      sum.loss += slice.loss();
+      for (int e = 0; e < kEvents; ++e) sum.events[e] += slice.events()[e];
+    }
+    for (std::size_t p = 0; measured && p < program->parts.size(); ++p) {
+      if (program->parts[p].kind != PartKind::state) continue;
+      double largest = 0;
+      for (const auto& slice : slices) {
+        const double value = slice.max_abs(static_cast<int>(p));
+        if (!(value <= largest)) largest = value;  // keeps a NaN
+      }
+      sum.max_abs.push_back(largest);
+    }
+    return sum;
+  }
+
+  void reduce(int parameter, std::int64_t size, T* destination) const {
+    if (!destination) return;
+    std::memcpy(destination, slices[0].parameter_gradient(parameter), size * sizeof(T));
+    for (std::size_t i = 1; i < slices.size(); ++i) {
+      linear_ops<T>().add(slices[i].parameter_gradient(parameter), size, destination);
+    }
+  }
+
+  void reduce_gradients(const SliceCall<T>& call) const {
+    const int count = static_cast<int>(program->parameters.size());
+    const Readout<T>* readout = call.readout;
+    const int pieces = count + (readout ? 2 : 0);
+    parallel_pieces(pieces, thread_count(), [&](int p) {
+      if (p < count) {
+        T* const* to = call.gradients->parameters;
+        reduce(p, program->parameters[p].size(), to ? to[p] : nullptr);
+      } else {
+        const std::int64_t width = program->parts[program->output].width;
+        p == count ? reduce(p, readout->classes * width, readout->weight_gradient)
+                   : reduce(p, readout->classes, readout->bias_gradient);
+      }
+    });
+  }
+};
+
+template <class T>
+Sequence<T>::Sequence(std::shared_ptr<const Program<T>> program, int threads)
+    : state_(std::make_unique<State>(std::move(program), threads)) {}
+template <class T>
+Sequence<T>::~Sequence() = default;
+template <class T>
+Sequence<T>::Sequence(Sequence&&) noexcept = default;
+template <class T>
+Sequence<T>& Sequence<T>::operator=(Sequence&&) noexcept = default;
+
+template <class T>
+SequenceResult Sequence<T>::forward(const SequenceInputs<T>& inputs,
+                                    const SequenceOutputs<T>& outputs, bool keep) {
+  SliceCall<T> call{&inputs, &outputs, nullptr, nullptr, &state_->packed, false};
+  state_->prepare(call, keep);
+  state_->for_slices([&](Slice<T>& slice) { slice.forward(call, keep); });
+  return state_->result(false);
+}
+
+template <class T>
+void Sequence<T>::backward(const SequenceInputs<T>& inputs, const SequenceGradients<T>& gradients) {
+  const SliceCall<T> call{&inputs, nullptr, &gradients, nullptr, &state_->packed, false};
+  state_->for_slices([&](Slice<T>& slice) { slice.backward(call); });
+  state_->reduce_gradients(call);
+}
+
+template <class T>
+SequenceResult Sequence<T>::train(const SequenceInputs<T>& inputs,
+                                  const SequenceOutputs<T>& outputs, const Readout<T>& readout,
+                                  const SequenceGradients<T>& gradients) {
+  const SliceCall<T> call{&inputs, &outputs, &gradients, &readout, &state_->packed, true};
+  state_->prepare(call, true);
+  state_->for_slices([&](Slice<T>& slice) {
+    slice.forward(call, true);
+    slice.backward(call);
+  });
+  state_->reduce_gradients(call);
+  return state_->result(true);
+}
+
+template <class T>
+SequenceResult Sequence<T>::evaluate(const SequenceInputs<T>& inputs,
+                                     const SequenceOutputs<T>& outputs, const Readout<T>& readout) {
+  const SliceCall<T> call{&inputs, &outputs, nullptr, &readout, &state_->packed, true};
+  state_->prepare(call, false);
+  state_->for_slices([&](Slice<T>& slice) { slice.forward(call, false); });
+  return state_->result(true);
+}
+
+template <class T>
+std::size_t Sequence<T>::stash_bytes() const {
+  std::size_t bytes = 0;
+  for (const auto& slice : state_->slices) bytes += slice.stash_bytes();
+  return bytes;
+}
+
+template class Sequence<float>;
+template class Sequence<double>;
+
+}  // namespace nru::kernels

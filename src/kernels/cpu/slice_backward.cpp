@@ -1,0 +1,260 @@
+// Backward half of a slice: the time loop in reverse, a chunk of steps at a time.
+//
+// Inside the loop only what the recurrence needs is done: pointwise backward and the products that
+// reach the previous step. The pre-activation gradients of a chunk are kept, and its weight
+// gradients follow as deep products while the chunk's activations are still in cache.
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/cpu/slice.h"
+
+namespace nru::kernels {
+
+// Sizes the buffers, sets the gradients of the last state, clears the parameter gradients.
+template <class T>
+void Slice<T>::prepare_backward(const SliceCall<T>& call) {
+  const std::size_t parts = program_->parts.size(), phases = program_->phases.size();
+  const std::size_t chunk = std::min(chunk_steps(), call.inputs->steps);
+  const bool first_use = gradient_.empty();
+  if (first_use) {
+    gradient_.resize(parts);
+    bulk_.resize(parts);
+    held_.resize(parts);
+    has_bulk_.assign(parts, 0);
+    has_bulk_[program_->output] = 1;
+    gradient_pointers_.resize(parts);
+    bulk_pointers_.resize(parts);
+    d_pre_.resize(phases);
+    // A product adds to a gradient that something has written before it, and overwrites otherwise.
+    std::vector<char> previous_written(parts), current_written(parts);
+    for (std::size_t p = 0; p < parts; ++p) {
+      previous_written[p] = program_->parts[p].carries;
+      current_written[p] = program_->parts[p].carries || program_->parts[p].kind == PartKind::state;
+    }
+    for (std::size_t p = phases; p-- > 0;) {
+      std::vector<char> flags;
+      for (const Segment& s : program_->phases[p].segments) {
+        char& written = s.previous ? previous_written[s.part] : current_written[s.part];
+        if (!program_->phases[p].recurrent) {
+          has_bulk_[s.part] = s.part != kInput;
+          flags.push_back(s.part == program_->output);
+        } else {
+          flags.push_back(written);
+          written = 1;
+        }
+      }
+      accumulate_.insert(accumulate_.begin(), flags.begin(), flags.end());
+    }
+  }
+  for (std::size_t p = 0; p < parts; ++p) {
+    const std::size_t row_values = static_cast<std::size_t>(rows_) * ld_[p];
+    gradient_pointers_[p] = gradient_[p].require(row_values);
+    std::memset(gradient_[p].data(), 0, row_values * sizeof(T));
+    if (call.inputs->lengths) held_[p].require(row_values);
+    if (has_bulk_[p]) bulk_pointers_[p] = bulk_[p].require(chunk * row_values);
+  }
+  for (std::size_t p = 0; p < phases; ++p) {
+    d_pre_[p].require(chunk * rows_ * ld_[program_->phases[p].part]);
+  }
+  for (std::size_t s = 0; call.gradients->final_state && s < states_.size(); ++s) {
+    const T* from = call.gradients->final_state[s];
+    const int part = states_[s], w = width(part);
+    for (int r = 0; from && r < rows_; ++r) {
+      std::memcpy(gradient_[part].data() + r * ld_[part],
+                  from + static_cast<std::size_t>(first_row_ + r) * w, w * sizeof(T));
+    }
+  }
+  std::vector<std::int64_t> sizes;
+  for (const Parameter& p : program_->parameters) sizes.push_back(p.size());
+  if (call.readout) {
+    sizes.push_back(static_cast<std::int64_t>(call.readout->classes) * width(program_->output));
+    sizes.push_back(call.readout->classes);
+  }
+  std::size_t total = 0;
+  constexpr std::size_t kSlack =
+      2 * kAlignment / sizeof(T);  // products write whole vectors behind the last row
+  for (std::int64_t n : sizes) total += n + kSlack;
+  parameter_storage_.require(total);
+  std::memset(parameter_storage_.data(), 0, total * sizeof(T));
+  parameter_gradients_.clear();
+  T* next = parameter_storage_.data();
+  for (std::int64_t n : sizes) {
+    parameter_gradients_.push_back(next);
+    next += n + kSlack;
+  }
+}
+
+template <class T>
+bool Slice<T>::load_output_gradient(const SliceCall<T>& call, int begin, int end) {
+  if (!call.gradients->output) return false;
+  const int part = program_->output, w = width(part), ld = ld_[part];
+  T* to = bulk_[part].data();
+  for (int step = begin; step < end; ++step) {
+    const T* from = call.gradients->output +
+                    (static_cast<std::size_t>(step) * call.inputs->batch + first_row_) * w;
+    for (int r = 0; r < rows_; ++r, from += w, to += ld) {
+      if (finished(*call.inputs, r, step)) {
+        std::memset(to, 0, w * sizeof(T));
+      } else {
+        std::memcpy(to, from, w * sizeof(T));
+      }
+    }
+  }
+  return true;
+}
+
+// Phases off the recurrent path, all steps of the chunk at once: from bulk gradients to bulk
+// gradients.
+template <class T>
+void Slice<T>::backward_bulk_phases(const SliceCall<T>& call, int begin, int end) {
+  int flag = static_cast<int>(accumulate_.size());
+  const int count = (end - begin) * rows_;
+  for (int p = static_cast<int>(program_->phases.size()); p-- > 0;) {
+    const Phase<T>& phase = program_->phases[p];
+    flag -= static_cast<int>(phase.segments.size());
+    if (phase.recurrent) continue;
+    Rows<T> rows = rows_at(begin, count);
+    rows.parameters = call.inputs->parameters;
+    rows.gradient = bulk_pointers_.data();
+    rows.d_pre = d_pre_[p].data();
+    rows.parameter_gradients = parameter_gradients_.data();
+    phase.backward(rows);
+    const Operand<T> d{rows.d_pre, ld_[phase.part], width(phase.part)};
+    for (std::size_t s = 0; s < phase.segments.size(); ++s) {
+      const int part = phase.segments[s].part;
+      if (part == kInput) continue;
+      ops_->multiply(&d, 1, count, call.packed->backward(p, static_cast<int>(s)), width(part),
+                     nullptr, accumulate_[flag + s], bulk_[part].data(), ld_[part]);
+    }
+  }
+}
+
+template <class T>
+void Slice<T>::backward_phase(const SliceCall<T>& call, int index, int step, int chunk_step) {
+  const Phase<T>& phase = program_->phases[index];
+  Rows<T> rows = rows_at(step, rows_);
+  rows.parameters = call.inputs->parameters;
+  rows.gradient = gradient_pointers_.data();
+  rows.d_pre =
+      d_pre_[index].data() + static_cast<std::size_t>(chunk_step) * rows_ * ld_[phase.part];
+  rows.parameter_gradients = parameter_gradients_.data();
+  phase.backward(rows);
+  int flag = 0;
+  for (int p = 0; p < index; ++p) flag += static_cast<int>(program_->phases[p].segments.size());
+  const bool initial_wanted = step > 0 || call.gradients->initial;
+  const Operand<T> d{rows.d_pre, ld_[phase.part], width(phase.part)};
+  for (std::size_t s = 0; s < phase.segments.size(); ++s) {
+    const Segment& segment = phase.segments[s];
+    if (segment.part == kInput || (segment.previous && !initial_wanted)) continue;
+    ops_->multiply(&d, 1, rows_, call.packed->backward(index, static_cast<int>(s)),
+                   width(segment.part), nullptr, accumulate_[flag + s],
+                   gradient_[segment.part].data(), ld_[segment.part]);
+  }
+}
+
+// A finished row takes part with gradient zero, so that it adds nothing to any weight, and gets its
+// own gradient back afterwards: the state it ended with is the state it had.
+template <class T>
+void Slice<T>::backward_step(const SliceCall<T>& call, int step, int chunk_step, bool bulk) {
+  const SequenceInputs<T>& inputs = *call.inputs;
+  for (int r = 0; inputs.lengths && r < rows_; ++r) {
+    if (!finished(inputs, r, step)) continue;
+    for (int part : states_) {
+      T* g = gradient_[part].data() + r * ld_[part];
+      std::memcpy(held_[part].data() + r * ld_[part], g, width(part) * sizeof(T));
+      std::memset(g, 0, width(part) * sizeof(T));
+    }
+  }
+  for (std::size_t p = 0; bulk && p < bulk_.size(); ++p) {
+    if (!has_bulk_[p] || program_->parts[p].kind != PartKind::state) continue;
+    const std::size_t block = static_cast<std::size_t>(rows_) * ld_[p];
+    ops_->add(bulk_[p].data() + chunk_step * block, block, gradient_[p].data());
+  }
+  for (int p = static_cast<int>(program_->phases.size()); p-- > 0;) {
+    if (program_->phases[p].recurrent) backward_phase(call, p, step, chunk_step);
+  }
+  for (int r = 0; inputs.lengths && r < rows_; ++r) {
+    if (!finished(inputs, r, step)) continue;
+    for (int part : states_) {
+      std::memcpy(gradient_[part].data() + r * ld_[part], held_[part].data() + r * ld_[part],
+                  width(part) * sizeof(T));
+    }
+  }
+}
+
+template <class T>
+void Slice<T>::accumulate_weights(const SliceCall<T>& call, int begin, int end) {
+  if (!call.gradients->parameters) return;
+  const int depth = (end - begin) * rows_;
+  for (std::size_t p = 0; p < program_->phases.size(); ++p) {
+    const Phase<T>& phase = program_->phases[p];
+    const int outputs = width(phase.part), ld = ld_[phase.part];
+    const T* d = d_pre_[p].data();
+    for (const Segment& s : phase.segments) {
+      ops_->accumulate_outer(d, ld, outputs, at(s.part, begin + (s.previous ? 0 : 1)), ld_[s.part],
+                             width(s.part), depth, parameter_gradients_[s.parameter] + s.column,
+                             program_->parameters[s.parameter].columns);
+    }
+    if (phase.bias >= 0)
+      ops_->accumulate_columns(d, ld, outputs, depth, parameter_gradients_[phase.bias]);
+  }
+}
+
+template <class T>
+void Slice<T>::store_input_gradient(const SliceCall<T>& call, int begin, int end) {
+  if (!call.gradients->input) return;
+  const int count = (end - begin) * rows_, w = width(kInput), ld = ld_[kInput];
+  T* sum = input_gradient_.require(static_cast<std::size_t>(count) * ld);
+  bool any = false;
+  for (std::size_t p = 0; p < program_->phases.size(); ++p) {
+    const Phase<T>& phase = program_->phases[p];
+    for (std::size_t s = 0; s < phase.segments.size(); ++s) {
+      if (phase.segments[s].part != kInput) continue;
+      const Operand<T> d{d_pre_[p].data(), ld_[phase.part], width(phase.part)};
+      ops_->multiply(&d, 1, count, call.packed->backward(static_cast<int>(p), static_cast<int>(s)),
+                     w, nullptr, any, sum, ld);
+      any = true;
+    }
+  }
+  const T* from = sum;
+  for (int step = begin; step < end; ++step) {
+    T* to = call.gradients->input +
+            (static_cast<std::size_t>(step) * call.inputs->batch + first_row_) * w;
+    for (int r = 0; r < rows_; ++r, from += ld, to += w) std::memcpy(to, from, w * sizeof(T));
+  }
+}
+
+template <class T>
+void Slice<T>::backward(const SliceCall<T>& call) {
+  const int steps = call.inputs->steps, chunk = std::min(chunk_steps(), steps);
+  prepare_backward(call);
+  bool off_path = false;
+  for (const auto& phase : program_->phases) off_path |= !phase.recurrent;
+  for (int end = steps, begin = 0; end > 0; end = begin) {
+    begin = (end - 1) / chunk * chunk;
+    bool bulk = call.readout ? run_readout(call, begin, end, begin, true)
+                             : load_output_gradient(call, begin, end);
+    if (off_path && !bulk) {  // nothing arrives, but the phases' d_pre must say so
+      std::memset(bulk_[program_->output].data(), 0,
+                  sizeof(T) * (end - begin) * rows_ * ld_[program_->output]);
+      bulk = true;
+    }
+    if (off_path) backward_bulk_phases(call, begin, end);
+    for (int step = end - 1; step >= begin; --step) backward_step(call, step, step - begin, bulk);
+    accumulate_weights(call, begin, end);
+    store_input_gradient(call, begin, end);
+  }
+  for (std::size_t s = 0; call.gradients->initial && s < states_.size(); ++s) {
+    T* to = call.gradients->initial[s];
+    const int part = states_[s], w = width(part);
+    for (int r = 0; to && r < rows_; ++r) {
+      std::memcpy(to + static_cast<std::size_t>(first_row_ + r) * w,
+                  gradient_[part].data() + r * ld_[part], w * sizeof(T));
+    }
+  }
+}
+
+template void Slice<float>::backward(const SliceCall<float>&);
+template void Slice<double>::backward(const SliceCall<double>&);
+
+}  // namespace nru::kernels
