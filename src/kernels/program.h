@@ -42,8 +42,10 @@ struct Part {
 struct Parameter {
   std::string name;
   int rows = 0;
-  int columns = 1;
-  std::int64_t size() const { return static_cast<std::int64_t>(rows) * columns; }
+  int columns = 0;  // 0: a vector
+  std::int64_t size() const {
+    return static_cast<std::int64_t>(rows) * (columns > 0 ? columns : 1);
+  }
 };
 
 // One block of columns of a weight matrix and what it multiplies.

@@ -114,7 +114,7 @@ Program<T> program(const LstmShape& shape) {
              {"h", H, PartKind::state},
              {"c", H, PartKind::state, /*carries=*/true},
              {"gates", 4 * H}};
-  p.parameters = {{"weight_ih", 4 * H, I}, {"weight_hh", 4 * H, H}, {"bias_ih", 4 * H, 1}};
+  p.parameters = {{"weight_ih", 4 * H, I}, {"weight_hh", 4 * H, H}, {"bias_ih", 4 * H}};
   if (shape.peephole) p.parameters.push_back({"weight_peephole", 3, H});
   p.phases = {{kGates,
                {{kInput, false, kWeightInput, 0}, {kH, true, kWeightHidden, 0}},

@@ -189,15 +189,15 @@ Program<T> program(const NruShape& shape) {
              {"m", M, PartKind::state, /*carries=*/true},
              {"heads", U},
              {"aux", 1}};
-  p.parameters = {{"weight", H, I + H + M}, {"bias", H, 1}};
+  p.parameters = {{"weight", H, I + H + M}, {"bias", H}};
   if (shape.layer_norm) {
     p.parts.push_back({"a", H});
-    p.parameters.push_back({"norm_weight", H, 1});
-    p.parameters.push_back({"norm_bias", H, 1});
+    p.parameters.push_back({"norm_weight", H});
+    p.parameters.push_back({"norm_bias", H});
   }
   const int head_weight = static_cast<int>(p.parameters.size());
   p.parameters.push_back({"head_weight", U, seen + H + M});
-  p.parameters.push_back({"head_bias", U, 1});
+  p.parameters.push_back({"head_bias", U});
 
   Phase<T> hidden;
   hidden.part = shape.layer_norm ? kPre : kH;
