@@ -34,6 +34,10 @@ std::string_view fix_for(int code) {
       return "choose a directory you may write to";
     case EISDIR:
       return "choose a path that is not a directory";
+    case ELOOP:
+      return "remove the link of the name .NAME.tmp beside it";
+    case EBUSY:
+      return "stop the other programs that write it";
     case ENAMETOOLONG:
       return "choose a shorter name";
     default:
@@ -56,7 +60,8 @@ bool same_file(int fd, const fs::path& path) {
 // The temporary file, empty and locked. The lock makes two writers of one target take turns: with a
 // fixed name, one could otherwise rename what the other is still writing. It dies with its process.
 Descriptor open_temporary(const fs::path& temporary, const fs::path& target) {
-  for (;;) {
+  constexpr int kMostTurns = 1000;  // far more than writers of one file; never endless
+  for (int turn = 0; turn < kMostTurns; ++turn) {
     // No O_TRUNC: until the lock is ours the content may be another writer's.
     Descriptor file(uninterrupted([&] {
       return ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK,
@@ -70,6 +75,7 @@ Descriptor open_temporary(const fs::path& temporary, const fs::path& target) {
     if (::ftruncate(file.get(), 0) < 0) fail(target, errno);
     return file;
   }
+  fail(target, EBUSY);
 }
 
 void write_all(int fd, std::span<const std::byte> bytes, const fs::path& target) {

@@ -2,10 +2,9 @@
 // Another exception, a crash or a sanitizer report is a finding. To run it for a minute:
 //
 //   clang++ -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined -Iinclude -Isrc \
-//       tests/fuzz/safetensors_fuzz.cpp
-//       src/support/{safetensors*,atomic_file,suggest,toml_string}.cpp \ -lfmt -lz -o
-//       /tmp/safetensors_fuzz
-//   /tmp/safetensors_fuzz -max_total_time=60 -max_len=4096
+//     tests/fuzz/safetensors_fuzz.cpp src/support/safetensors*.cpp \
+//     src/support/{atomic_file,suggest,toml_string}.cpp -lfmt -lz -o build/safetensors_fuzz
+//   build/safetensors_fuzz -max_total_time=60 -max_len=4096
 //
 // A folder with a checkpoint or two as first argument gives it a start.
 #include <nru/error.h>
@@ -13,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <span>
 
 #include "support/safetensors.h"
 

@@ -69,7 +69,8 @@ TEST(AtomicFile, DoesNotWriteThroughALinkInPlaceOfTheTemporaryFile) {
   const TempDir dir;
   write_bytes(dir / "victim", "untouched");
   fs::create_symlink(dir / "victim", dir / ".a.tmp");
-  EXPECT_NE(error_of([&] { write_file_atomically(dir / "a", "x"); }), "");
+  EXPECT_THAT(error_of([&] { write_file_atomically(dir / "a", "x"); }),
+              HasSubstr("remove the link"));
   EXPECT_EQ(read_bytes(dir / "victim"), "untouched");
 }
 
