@@ -35,28 +35,30 @@ class Progress {
   // Draws the last state once more and ends the line. Also wanted before an error is printed.
   void finish();
 
-  // The line for `state`, without colour and cursor codes.
+  // The line for `state`, without colour and cursor codes; never wider than the terminal.
   std::string line(const ProgressState& state) const;
 
  private:
-  void draw(const ProgressState& state);
+  std::string plain_line(const ProgressState& state) const;
+  std::string live_line(const ProgressState& state, bool color) const;
+  std::string remaining(const ProgressState& state) const;  // "" while unknown
+  void draw(const ProgressState& state, double now);
   bool due(double now) const;
-  void measure(std::int64_t update, double now);
+  void measure_rate(std::int64_t update, double now);
 
   std::string label_;
-  std::int64_t first_;
   std::int64_t total_;
   TerminalStyle style_;
   std::ostream& out_;
   Clock clock_;
   double started_;
   double last_drawn_;
-  std::optional<ProgressState> last_;
-  bool line_open_ = false;
-  bool drawn_ = false;  // last_ is on the screen
-  double rate_ = 0;     // updates per second, smoothed
-  double rate_time_;    // when and where the rate was last measured
+  double rate_ = 0;  // updates per second, smoothed; 0: not known yet
+  double rate_time_;
   std::int64_t rate_update_;
+  std::optional<ProgressState> last_;
+  bool shown_ = true;       // last_ is on the screen
+  bool line_open_ = false;  // the cursor stands in a live line
 };
 
 // "1h 02m", "3m 20s", "7s": at most two units.
