@@ -1,0 +1,36 @@
+// Adam and gradient clipping on flat buffers: each parameter is read and written once per update.
+//
+// The elements are cut into blocks of a fixed size, and sums of blocks are added in order, so the
+// result has the same bits on any number of threads.
+#pragma once
+
+#include <cstdint>
+
+namespace nru::kernels {
+
+// Sum of squares in float64: finite float32 gradients may have squares beyond the range of float32.
+// NaN and infinities carry over.
+double squared_norm(const float* gradient, std::int64_t count, int threads);
+
+// What to multiply gradients of this norm with so that it is at most max_norm; max_norm 0 = never
+// clip. The 1e-6 is torch's (clip_grad_norm_).
+double clip_scale(double norm, double max_norm);
+
+struct AdamSettings {
+  double learning_rate = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  bool amsgrad = false;
+};
+
+// One update, as torch::optim::Adam does it:
+//   g = gradient_scale * gradient;  m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2
+//   AMSGrad: v_max = max(v_max, v) takes the place of v below
+//   parameter -= lr / (1 - beta1^step) * m / (sqrt(v) / sqrt(1 - beta2^step) + eps)
+// All arrays hold `count` values; step counts from 1; v_max may be null without AMSGrad.
+void adam_update(const AdamSettings& settings, std::int64_t step, float gradient_scale,
+                 const float* gradient, float* parameter, float* m, float* v, float* v_max,
+                 std::int64_t count, int threads);
+
+}  // namespace nru::kernels
