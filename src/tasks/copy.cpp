@@ -64,7 +64,6 @@ class Copy : public Task {
   int output_size() const override { return kSymbols + 1; }
   std::int64_t evaluation_batches(Split) const override { return evaluation_batches_; }
   double baseline() const override { return kRecall * std::log(kSymbols) / steps(); }
-  int chrono_t_max() const override { return steps(); }
 
   void make_batch(Split split, std::uint64_t index, Batch& batch) const override {
     batch.steps = steps();
@@ -136,6 +135,7 @@ TaskInfo copy_info() {
   info.defaults.lag = 100;
   info.defaults.evaluate_every = 1000;
   info.size_class = "copy";
+  info.chrono_t_max = [](const TaskSettings& settings) { return settings.lag + 2 * kRecall; };
   info.make = [](const TaskSettings& settings) { return std::make_unique<Copy>(settings); };
   return info;
 }

@@ -80,8 +80,6 @@ class Task {
 
   // Expected loss of the best predictor without memory; 0: none is defined.
   virtual double baseline() const { return 0; }
-  // The longest dependency in steps: T_max of chrono initialisation.
-  virtual int chrono_t_max() const = 0;
 };
 
 // What a task is made from, already checked against its TaskInfo.
@@ -116,6 +114,9 @@ struct TaskInfo {
   RunDefaults defaults;
   std::string size_class;  // which sizes of a cell apply: "copy", "psmnist" or "char-lm"
   SelectBy select_by = SelectBy::loss;
+  // The longest dependency in steps, T_max of chrono initialisation. Here and not in Task, because
+  // a configuration is resolved before any data is loaded.
+  std::function<int(const TaskSettings&)> chrono_t_max;
   std::function<std::unique_ptr<Task>(const TaskSettings&)>
       make;  // throws nru::Error on impossible settings
 };

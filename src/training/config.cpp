@@ -19,6 +19,7 @@ namespace {
 constexpr std::string_view kCellPrefix = "cell.";
 constexpr std::string_view kTaskPrefix = "task_options.";
 constexpr char kCellName[] = "cell.name";
+constexpr char kChronoKey[] = "cell.chrono_t_max";
 
 // Bounds of the numeric run keys. The upper ones are far beyond sense and only keep sizes from
 // overflowing further down.
@@ -118,6 +119,7 @@ void overlay(GivenValues& base, const GivenValues& over) {
   const auto replaces = [&](const std::string& key) {
     return base.contains(key) && over.contains(key) && base.at(key).value != over.at(key).value;
   };
+  if (replaces("task") || replaces("lag")) base.erase(kChronoKey);
   if (replaces(kCellName)) erase_prefix(base, kCellPrefix);
   if (replaces("task")) {
     erase_prefix(base, kTaskPrefix);
@@ -303,16 +305,20 @@ RunConfig resolve_config(const ConfigSources& sources, const CellLookup& find_ce
   check_ranges(run, given);
   RunConfig config = from_run_keys(run);
 
-  const std::string cell_owner = "cell " + cell.name;
-  const auto sizes = cell.sizes_by_class.find(task.size_class);
-  if (sizes != cell.sizes_by_class.end()) config.cell_options = sizes->second;
-  overlay(config.cell_options, checked_part(given, kCellPrefix, cell.options, cell_owner));
-  config.cell_options = resolve_options(cell.options, config.cell_options, cell_owner);
+  check_combinations(config, given, task);
 
   const std::string task_owner = "task " + task.name;
   config.task_options = resolve_options(
       task.options, checked_part(given, kTaskPrefix, task.options, task_owner), task_owner);
-  check_combinations(config, given, task);
+
+  const std::string cell_owner = "cell " + cell.name;
+  const auto sizes = cell.sizes_by_class.find(task.size_class);
+  if (sizes != cell.sizes_by_class.end()) config.cell_options = sizes->second;
+  if (cell.chrono) {
+    config.cell_options["chrono_t_max"] = std::int64_t{task.chrono_t_max(task_settings(config))};
+  }
+  overlay(config.cell_options, checked_part(given, kCellPrefix, cell.options, cell_owner));
+  config.cell_options = resolve_options(cell.options, config.cell_options, cell_owner);
   return config;
 }
 

@@ -8,7 +8,8 @@
 //
 // Options belong to what they were written for: where a flag or `--set` names another cell (task,
 // preset) than the file, the file's cell.* (task_options.* and lag; learning_rate, clip_norm and
-// amsgrad) are dropped with it. `updates` and `epochs` replace each other in the same way.
+// amsgrad) are dropped with it, and cell.chrono_t_max with the lag it follows. `updates` and
+// `epochs` replace each other in the same way.
 //
 // In TOML a name cannot be both a string and a table. `cell = "nru"` stands alone; with options it
 // is
@@ -37,8 +38,9 @@ struct CellDefaults {
   std::string name;
   std::vector<OptionSpec> options;  // keys under cell.
   std::map<std::string, OptionMap>
-      sizes_by_class;  // TaskInfo::size_class -> cell options that differ from the specs
-  bool clip = true;    // false: no gradient clipping unless asked for
+      sizes_by_class;   // TaskInfo::size_class -> cell options that differ from the specs
+  bool clip = true;     // false: no gradient clipping unless asked for
+  bool chrono = false;  // true: chrono_t_max defaults to the task's longest dependency
   // Run keys (clip_norm, amsgrad, ...) of preset "authors". Looked up as "TASK@LAG", "TASK", then
   // size class: the authors' settings of a cell differ between the lags of one task.
   std::map<std::string, OptionMap> authors_preset;

@@ -65,7 +65,9 @@ TEST(Copy, SizesAndBaselines) {
   EXPECT_EQ(task->input_size(), 10);
   EXPECT_EQ(task->output_size(), 9);
   EXPECT_EQ(task->embedding_size(), 0);
-  EXPECT_EQ(task->chrono_t_max(), 120);
+  TaskSettings settings;
+  settings.lag = 100;
+  EXPECT_EQ(find_task("copy").chrono_t_max(settings), 120);
   EXPECT_EQ(task->updates_per_epoch(), 0);
   EXPECT_EQ(task->evaluation_batches(Split::valid), 50);
   EXPECT_FALSE(task->bpc(1.0).has_value());
@@ -200,6 +202,7 @@ TEST(Tasks, TableIsSortedUniqueAndComplete) {
     EXPECT_FALSE(info.summary.empty());
     EXPECT_FALSE(info.size_class.empty());
     EXPECT_TRUE(info.make);
+    EXPECT_TRUE(info.chrono_t_max);
     EXPECT_NE(info.defaults.updates > 0, info.defaults.epochs > 0);
     EXPECT_GT(info.defaults.batch_size, 0);
   }

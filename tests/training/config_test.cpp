@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <nru/error.h>
 
-#include <functional>
+#include <cmath>
 
 #include "../support/test_files.h"
 #include "support/suggest.h"
@@ -34,6 +34,13 @@ CellDefaults toy_nru() {
 
 CellDefaults find_toy(const std::string& name) {
   if (name == "nru") return toy_nru();
+  if (name == "lstm-chrono") {
+    CellDefaults cell;
+    cell.name = name;
+    cell.options = {{"chrono_t_max", std::int64_t{0}, "T", {}}};
+    cell.chrono = true;
+    return cell;
+  }
   if (name == "goru") {
     CellDefaults cell;
     cell.name = "goru";
@@ -149,6 +156,19 @@ TEST_F(Config, ReplacingTheCellOrPresetDropsWhatBelongedToIt) {
   EXPECT_EQ(resolve(resolved, {"preset=paper"}).clip_norm, 1.0);
 }
 
+TEST_F(Config, ChronoCellsTakeTheTasksLongestDependency) {
+  const std::string toml = "task = \"copy\"\ncell = \"lstm-chrono\"\n";
+  const auto t_max = [](const RunConfig& config) {
+    return get<std::int64_t>(config.cell_options, "chrono_t_max");
+  };
+  EXPECT_EQ(t_max(resolve(toml)), 120);
+  EXPECT_EQ(t_max(resolve(toml, {"lag=7"})), 27);
+  EXPECT_EQ(t_max(resolve(toml, {"lag=7", "cell.chrono_t_max=5"})), 5);
+  const std::string resolved = to_toml(resolve(toml, {"lag=7", "cell.chrono_t_max=5"}));
+  EXPECT_EQ(t_max(resolve(resolved)), 5);
+  EXPECT_EQ(t_max(resolve(resolved, {"lag=200"})), 220);
+}
+
 TEST_F(Config, RoundTripIsExact) {
   const RunConfig config = resolve(
       kCopyNru,
@@ -259,7 +279,7 @@ TEST_F(Config, TaskSettingsCarryTheValues) {
   EXPECT_EQ(settings.seed, 8u);
   EXPECT_EQ(settings.lag, 9);
   EXPECT_EQ(settings.batch_size, 4);
-  EXPECT_EQ(tasks::find_task("copy").make(settings)->chrono_t_max(), 29);
+  EXPECT_NEAR(tasks::find_task("copy").make(settings)->baseline(), 10 * std::log(8.0) / 29, 1e-12);
 }
 
 }  // namespace
