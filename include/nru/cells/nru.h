@@ -1,0 +1,81 @@
+// The Non-saturating Recurrent Unit (Chandar et al., "Towards Non-saturating Recurrent Units for
+// Modelling Long-term Dependencies", AAAI 2019): a ReLU network with an external memory that is
+// written by linear operations only, so that gradients through the memory neither vanish in
+// saturated gates nor need any.
+//
+// With input x_t in R^I, hidden h_t in R^H, memory m_t in R^M, k heads, r = sqrt(k M) (' = previous
+// step):
+//
+//   h   = ReLU( W [x; h'; m'] + b )
+//   z   = [h; m']                                        ([x; h; m'] with heads_see_input)
+//   alpha = f(W_a z + b_a),  beta = f(W_b z + b_b)       in R^k: how strongly each head writes and
+//   erases [p; q] = W_w z + b_w,    [p; q]~ = W_e z + b_e       in R^2r: directions, factored v_i =
+//   f( vec(p q^T)[i M .. (i+1) M) ),  v_i <- v_i / max(|v_i|_5, 1e-12)     the same for v~ from [p;
+//   q]~ m   = m' + c sum_i (alpha_i v_i - beta_i v~_i),      c = 1/k (mean) or 1 (sum)
+//
+// f is the identity, or ReLU (char-PTB); it acts on alpha, beta and the slices before they are
+// normalised. vec is row-major with p as the row index. r must be an integer.
+//
+// Parameters of layer n (torch shapes; suffix _ln):
+//   weight [H, I+H+M], bias [H]                    columns x, h', m'
+//   head_weight [2k+4r, (I+)H+M], head_bias        rows alpha (k), beta (k), p, q (r each), p~, q~
+//   (r each) norm_weight, norm_bias [H]                     with layer_norm
+// all drawn from U(-1/sqrt(fan_in), 1/sqrt(fan_in)), biases too (norm_weight 1, norm_bias 0).
+//
+// Where sources differ: the paper sums over heads and lets them see x_t; the authors' code, and
+// every published size, takes the mean and shows them [h; m'] only. The defaults follow the code.
+// The L5 norm is computed scale-safe, the gradient through a clamped norm is zero, and a non-finite
+// direction writes nothing; the authors' float32 code instead freezes the memory when |p q|^5
+// overflows (overflow = authors).
+#pragma once
+
+#include <nru/layer.h>
+
+namespace nru {
+
+struct NRUOptions : LayerOptions<NRUOptions> {
+  using Derived = NRUOptions;
+  enum class Combine { mean, sum };
+  enum class HeadActivation { linear, relu };
+  enum class Direction {
+    shared,    // one p, q in R^sqrt(kM) for all heads: 2 sqrt(kM) numbers
+    per_head,  // p_i, q_i in R^sqrt(M) for each head: 2 k sqrt(M)
+    full,      // no factorisation: k M
+  };
+  enum class Overflow { safe, authors };
+
+  using LayerOptions::LayerOptions;
+
+  NRU_OPTION(std::int64_t, memory_size, 64);
+  NRU_OPTION(std::int64_t, heads, 4);
+  NRU_OPTION(Combine, combine, Combine::mean);
+  NRU_OPTION(HeadActivation, head_activation, HeadActivation::linear);
+  NRU_OPTION(Direction, direction, Direction::shared);
+  NRU_OPTION(Overflow, overflow, Overflow::safe);
+  NRU_OPTION(bool, heads_see_input, false);
+  NRU_OPTION(bool, layer_norm, false);  // on the pre-activation of h
+};
+
+class NRUImpl : public LayerImpl {
+ public:
+  explicit NRUImpl(const NRUOptions& options);
+  NRUImpl(std::int64_t input_size, std::int64_t hidden_size)
+      : NRUImpl(NRUOptions(input_size, hidden_size)) {}
+  std::shared_ptr<torch::nn::Module> clone(const OptionalDevice& device = {}) const override;
+
+  const NRUOptions options;
+
+ protected:
+  kernels::Program<float> float_program(std::int64_t input_size) const override;
+  kernels::Program<double> double_program(std::int64_t input_size) const override;
+  StepValues reference_step(const torch::Tensor& x, const std::vector<torch::Tensor>& state,
+                            const Weights& weights) const override;
+  void initialise(Initializer& init, const Weights& weights) const override;
+
+ private:
+  torch::Tensor directions(const torch::Tensor& numbers) const;
+};
+
+TORCH_MODULE(NRU);
+
+}  // namespace nru

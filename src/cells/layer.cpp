@@ -1,0 +1,322 @@
+// Stacking, dropout, lengths, layouts, states: everything about a recurrent layer that is not its
+// equations.
+#include <nru/error.h>
+#include <nru/layer.h>
+
+#include <fmt/format.h>
+
+#include "cells/bridge.h"
+#include "cells/initializer.h"
+#include "kernels/program.h"
+
+namespace nru {
+
+using torch::Tensor;
+
+namespace {
+
+std::string shape_of(const Tensor& t) { return fmt::format("[{}]", fmt::join(t.sizes(), ", ")); }
+
+}  // namespace
+
+State State::detach() const {
+  State copy;
+  for (const Tensor& part : parts) copy.parts.push_back(part.detach());
+  return copy;
+}
+
+const Tensor& Weights::operator()(std::string_view name) const {
+  for (std::size_t i = 0; i < names_->size(); ++i) {
+    if ((*names_)[i] == name) return tensors_[i];
+  }
+  throw std::logic_error(
+      fmt::format("a cell asked for parameter '{}', which its program does not list", name));
+}
+
+LayerImpl::LayerImpl(LayerSettings settings) : settings_(settings) {
+  const auto positive = [](const char* name, std::int64_t value) {
+    if (value < 1) throw Error(fmt::format("{} must be at least 1, got {}", name, value));
+  };
+  positive("input_size", settings.input_size);
+  positive("hidden_size", settings.hidden_size);
+  positive("num_layers", settings.num_layers);
+  if (!(settings.dropout >= 0 && settings.dropout < 1)) {
+    throw Error(fmt::format("dropout must be in [0, 1), got {}", settings.dropout));
+  }
+}
+
+void LayerImpl::build() {
+  for (std::int64_t layer = 0; layer < settings_.num_layers; ++layer) {
+    auto program =
+        std::make_shared<const kernels::Program<float>>(float_program(layer_input(layer)));
+    if (layer == 0) {
+      for (const auto& part : program->parts) {
+        if (part.kind != kernels::PartKind::state) continue;
+        state_names_.push_back(part.name);
+        state_widths_.push_back(part.width);
+      }
+      for (const auto& parameter : program->parameters) parameter_names_.push_back(parameter.name);
+    }
+    for (const auto& p : program->parameters) {
+      std::vector<std::int64_t> shape{p.rows};
+      if (p.columns > 0) shape.push_back(p.columns);
+      register_parameter(fmt::format("{}_l{}", p.name, layer), torch::empty(shape));
+    }
+    kernels_.push_back({program, std::make_shared<const kernels::Program<double>>(
+                                     double_program(layer_input(layer)))});
+  }
+  reset_parameters();
+}
+
+void LayerImpl::reset_parameters() {
+  reset_parameters(static_cast<std::uint64_t>(
+      torch::randint(std::numeric_limits<std::int64_t>::max(), {1}, torch::kInt64)
+          .item<std::int64_t>()));
+}
+
+void LayerImpl::reset_parameters(std::uint64_t seed) {
+  Initializer init(seed);
+  for (std::int64_t layer = 0; layer < settings_.num_layers; ++layer)
+    initialise(init, weights(layer));
+}
+
+Weights LayerImpl::weights(std::int64_t layer) const {
+  std::vector<Tensor> tensors;
+  const auto all = named_parameters(/*recurse=*/false);
+  for (const auto& name : parameter_names_)
+    tensors.push_back(all[fmt::format("{}_l{}", name, layer)]);
+  return Weights(parameter_names_, std::move(tensors));
+}
+
+template <>
+std::shared_ptr<const kernels::Program<float>> LayerImpl::program(std::int64_t layer) const {
+  return kernels_.at(layer).float_program;
+}
+template <>
+std::shared_ptr<const kernels::Program<double>> LayerImpl::program(std::int64_t layer) const {
+  return kernels_.at(layer).double_program;
+}
+
+State LayerImpl::initial_state(std::int64_t batch) const {
+  const auto options = parameters().front().options().requires_grad(false);
+  State state;
+  for (const std::int64_t width : state_widths_) {
+    state.parts.push_back(torch::zeros({settings_.num_layers, batch, width}, options));
+  }
+  return state;
+}
+
+void LayerImpl::check_input(const Tensor& x, std::int64_t dimensions) const {
+  const char* expected = dimensions == 2         ? "[B, I]"
+                         : settings_.batch_first ? "[B, T, I]"
+                                                 : "[T, B, I]";
+  if (!x.defined() || x.dim() != dimensions || x.size(-1) != settings_.input_size) {
+    throw Error(fmt::format("the input must be {} with I = {}, got {}", expected,
+                            settings_.input_size,
+                            x.defined() ? shape_of(x) : "an undefined tensor"));
+  }
+  if (x.numel() == 0)
+    throw Error(
+        fmt::format("the input is empty: {}; give at least one step and one row", shape_of(x)));
+  const Tensor parameter = parameters().front();
+  if (x.scalar_type() != parameter.scalar_type() || x.device() != parameter.device()) {
+    throw Error(fmt::format(
+        "the input is {} on {}, the layer's parameters are {} on {}; convert one with .to(...)",
+        c10::toString(x.scalar_type()), x.device().str(), c10::toString(parameter.scalar_type()),
+        parameter.device().str()));
+  }
+}
+
+State LayerImpl::checked_state(const State& state, std::int64_t batch, const Tensor& like) const {
+  if (state.empty()) return initial_state(batch);
+  if (state.parts.size() != state_widths_.size()) {
+    throw Error(fmt::format("the state must have {} parts ({}), got {}", state_widths_.size(),
+                            fmt::join(state_names_, ", "), state.parts.size()));
+  }
+  for (std::size_t p = 0; p < state.parts.size(); ++p) {
+    const std::vector<std::int64_t> expected{settings_.num_layers, batch, state_widths_[p]};
+    const Tensor& part = state.parts[p];
+    if (!part.defined() || part.sizes() != torch::IntArrayRef(expected)) {
+      throw Error(fmt::format("state part {} must be [{}], got {}", state_names_[p],
+                              fmt::join(expected, ", "),
+                              part.defined() ? shape_of(part) : "an undefined tensor"));
+    }
+    if (part.scalar_type() != like.scalar_type() || part.device() != like.device()) {
+      throw Error(fmt::format("state part {} is {} on {}, the input is {} on {}", state_names_[p],
+                              c10::toString(part.scalar_type()), part.device().str(),
+                              c10::toString(like.scalar_type()), like.device().str()));
+    }
+  }
+  return state;
+}
+
+Tensor LayerImpl::checked_lengths(const Tensor& lengths, std::int64_t steps,
+                                  std::int64_t batch) const {
+  if (!lengths.defined()) return {};
+  if (lengths.dim() != 1 || lengths.size(0) != batch ||
+      !at::isIntegralType(lengths.scalar_type(), false)) {
+    throw Error(
+        fmt::format("lengths must be {} integers, one per row of the batch; got {} of type {}",
+                    batch, shape_of(lengths), c10::toString(lengths.scalar_type())));
+  }
+  const Tensor checked = lengths.to(torch::kCPU, torch::kInt64).contiguous();
+  const std::int64_t low = checked.min().item<std::int64_t>(),
+                     high = checked.max().item<std::int64_t>();
+  if (low < 1 || high > steps) {
+    throw Error(fmt::format("lengths must be in 1..{} (the number of steps), got {}", steps,
+                            low < 1 ? low : high));
+  }
+  return checked;
+}
+
+bool LayerImpl::uses_kernels(const Tensor& x, std::string* reason) const {
+  std::string why;
+  if (settings_.backend == Backend::reference) {
+    why = "the reference backend was chosen";
+  } else if (!x.device().is_cpu()) {
+    why = fmt::format("there are no kernels for {}", x.device().str());
+  } else if (x.scalar_type() != torch::kFloat && x.scalar_type() != torch::kDouble) {
+    why = fmt::format("there are no kernels for {}", c10::toString(x.scalar_type()));
+  }
+  if (reason) *reason = why;
+  return why.empty();
+}
+
+// The one time loop of the reference: works for every cell, type, device and order of derivative.
+LayerImpl::LayerRun LayerImpl::run_reference(std::int64_t, const Tensor& x,
+                                             const std::vector<Tensor>& initial,
+                                             const Tensor& lengths,
+                                             const std::vector<Tensor>& parameters,
+                                             std::vector<std::vector<Tensor>>* all_states) const {
+  const Weights weights(parameter_names_, parameters);
+  std::vector<Tensor> state = initial, outputs;
+  for (std::int64_t t = 0; t < x.size(0); ++t) {
+    StepValues values = reference_step(x[t], state, weights);
+    if (lengths.defined()) {
+      const Tensor active = (lengths > t).to(x.device()).unsqueeze(1);  // [B,1]
+      values.output = torch::where(active, values.output, torch::zeros_like(values.output));
+      for (std::size_t p = 0; p < state.size(); ++p)
+        values.state[p] = torch::where(active, values.state[p], state[p]);
+    }
+    outputs.push_back(values.output);
+    state = std::move(values.state);
+    if (all_states) all_states->push_back(state);
+  }
+  return {torch::stack(outputs), state};
+}
+
+LayerImpl::LayerRun LayerImpl::run_layer(std::int64_t layer, const Tensor& x,
+                                         const std::vector<Tensor>& initial,
+                                         const Tensor& lengths) const {
+  const std::vector<Tensor> parameters = weights(layer).tensors();
+  if (!uses_kernels(x)) return run_reference(layer, x, initial, lengths, parameters);
+  const std::size_t states = initial.size();
+  torch::autograd::variable_list inputs{x};
+  inputs.insert(inputs.end(), initial.begin(), initial.end());
+  inputs.insert(inputs.end(), parameters.begin(), parameters.end());
+  // The call outlives this function inside the autograd graph, hence the strong reference to the
+  // module.
+  const auto self = std::dynamic_pointer_cast<const LayerImpl>(shared_from_this());
+  FusedCall call{kernels_[layer].float_program, kernels_[layer].double_program, lengths, nullptr};
+  call.reference = [self, layer, lengths, states](const torch::autograd::variable_list& in) {
+    const LayerRun run =
+        self->run_reference(layer, in[0], {in.begin() + 1, in.begin() + 1 + states}, lengths,
+                            {in.begin() + 1 + states, in.end()});
+    torch::autograd::variable_list out{run.output};
+    out.insert(out.end(), run.final_state.begin(), run.final_state.end());
+    return out;
+  };
+  const torch::autograd::variable_list out = run_fused(call, inputs);
+  return {out[0], {out.begin() + 1, out.end()}};
+}
+
+std::tuple<Tensor, State> LayerImpl::forward(const Tensor& x, const State& state,
+                                             const Tensor& lengths) {
+  check_input(x, 3);
+  Tensor values = settings_.batch_first ? x.transpose(0, 1) : x;
+  const std::int64_t steps = values.size(0), batch = values.size(1);
+  const State initial = checked_state(state, batch, x);
+  const Tensor checked = checked_lengths(lengths, steps, batch);
+  std::vector<std::vector<Tensor>> final_parts(state_widths_.size());
+  for (std::int64_t layer = 0; layer < settings_.num_layers; ++layer) {
+    if (layer > 0 && settings_.dropout > 0)
+      values = torch::dropout(values, settings_.dropout, is_training());
+    std::vector<Tensor> start;
+    for (const Tensor& part : initial.parts) start.push_back(part[layer]);
+    LayerRun run = run_layer(layer, values, start, checked);
+    values = run.output;
+    for (std::size_t p = 0; p < final_parts.size(); ++p)
+      final_parts[p].push_back(run.final_state[p]);
+  }
+  State last;
+  for (const auto& parts : final_parts) last.parts.push_back(torch::stack(parts));
+  return {settings_.batch_first ? values.transpose(0, 1) : values, last};
+}
+
+// A single step gains nothing from packed weights, so it is always the reference's.
+std::tuple<Tensor, State> LayerImpl::step(const Tensor& x, const State& state) {
+  check_input(x, 2);
+  const State initial = checked_state(state, x.size(0), x);
+  std::vector<std::vector<Tensor>> next(state_widths_.size());
+  Tensor values = x;
+  for (std::int64_t layer = 0; layer < settings_.num_layers; ++layer) {
+    if (layer > 0 && settings_.dropout > 0)
+      values = torch::dropout(values, settings_.dropout, is_training());
+    std::vector<Tensor> start;
+    for (const Tensor& part : initial.parts) start.push_back(part[layer]);
+    StepValues made = reference_step(values, start, weights(layer));
+    values = made.output;
+    for (std::size_t p = 0; p < next.size(); ++p) next[p].push_back(made.state[p]);
+  }
+  State last;
+  for (const auto& parts : next) last.parts.push_back(torch::stack(parts));
+  return {values, last};
+}
+
+std::vector<Tensor> LayerImpl::states(const Tensor& x, const State& state) {
+  const torch::NoGradGuard no_grad;
+  check_input(x, 3);
+  Tensor values = settings_.batch_first ? x.transpose(0, 1) : x;
+  const State initial = checked_state(state, values.size(1), x);
+  const std::int64_t top = settings_.num_layers - 1;
+  for (std::int64_t layer = 0; layer <= top; ++layer) {
+    std::vector<Tensor> start, results;
+    for (const Tensor& part : initial.parts) start.push_back(part[layer]);
+    if (layer < top) {
+      values = run_layer(layer, values, start, {}).output;
+      continue;
+    }
+    const std::vector<Tensor> parameters = weights(layer).tensors();
+    if (uses_kernels(values)) {
+      torch::autograd::variable_list inputs{values};
+      inputs.insert(inputs.end(), start.begin(), start.end());
+      inputs.insert(inputs.end(), parameters.begin(), parameters.end());
+      results = run_fused_states(
+          {kernels_[layer].float_program, kernels_[layer].double_program, {}, nullptr}, inputs);
+    } else {
+      std::vector<std::vector<Tensor>> by_step;
+      run_reference(layer, values, start, {}, parameters, &by_step);
+      for (std::size_t p = 0; p < start.size(); ++p) {
+        std::vector<Tensor> steps;
+        for (const auto& parts : by_step) steps.push_back(parts[p]);
+        results.push_back(torch::stack(steps));
+      }
+    }
+    for (Tensor& t : results) t = settings_.batch_first ? t.transpose(0, 1) : t;
+    return results;
+  }
+  return {};
+}
+
+std::shared_ptr<torch::nn::Module> LayerImpl::copy_into(std::shared_ptr<LayerImpl> copy,
+                                                        const OptionalDevice& device) const {
+  const torch::NoGradGuard no_grad;
+  const Tensor like = parameters().front();
+  copy->to(device ? *device : like.device(), like.scalar_type());
+  auto targets = copy->named_parameters();
+  for (const auto& source : named_parameters()) targets[source.key()].copy_(source.value());
+  copy->train(is_training());
+  return copy;
+}
+
+}  // namespace nru

@@ -1,0 +1,40 @@
+#include "cells/model.h"
+
+#include "cells/initializer.h"
+#include "cells/registry.h"
+
+namespace nru {
+namespace {
+
+// The output layer draws from a seed of its own, so that a cell's number of tensors does not shift
+// it.
+constexpr std::uint64_t kOutputSeed = 0x9E3779B97F4A7C15u;
+
+}  // namespace
+
+ModelImpl::ModelImpl(const ModelSettings& settings) : settings_(settings) {
+  layer_ = find_cell(settings.cell).make(settings.input_size, settings.cell_options);
+  layer_->reset_parameters(settings.seed);
+  register_module("layer", layer_);
+  output_ = register_module(
+      "output", torch::nn::Linear(layer_->settings().hidden_size, settings.output_size));
+  Initializer init(settings.seed ^ kOutputSeed);
+  init.xavier_normal(output_->weight);
+  init.constant(output_->bias, 0);
+}
+
+torch::Tensor ModelImpl::logits(const torch::Tensor& hidden) const {
+  return torch::linear(hidden, output_->weight, output_->bias);
+}
+
+std::int64_t count_parameters(const ModelSettings& settings) {
+  std::int64_t count = 0;
+  for (const auto& p :
+       find_cell(settings.cell).parameters(settings.input_size, settings.cell_options)) {
+    count += p.size();
+  }
+  return count +
+         settings.output_size * (get<std::int64_t>(settings.cell_options, "hidden_size") + 1);
+}
+
+}  // namespace nru

@@ -1,0 +1,47 @@
+// The one table of cells: what the command line, configurations, tests, benchmark and Python read.
+// Each cell's file registers itself, so adding a cell adds one file and edits none.
+#pragma once
+
+#include <nru/layer.h>
+#include <nru/options.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/program.h"
+
+namespace nru {
+
+struct CellInfo {
+  std::string name;
+  std::string summary;              // one line for `nru list`
+  std::vector<OptionSpec> options;  // keys under cell.
+  std::map<std::string, OptionMap>
+      sizes;            // size class of the task -> options that differ from the defaults
+  bool clip = true;     // false: the paper trains this cell without gradient clipping
+  bool chrono = false;  // true: chrono_t_max defaults to the task's longest dependency
+  // Run keys of preset "authors", by "TASK@LAG", "TASK" or size class.
+  std::map<std::string, OptionMap> authors_preset = {};
+  std::function<std::shared_ptr<LayerImpl>(std::int64_t input_size, const OptionMap& options)> make;
+  // Names and shapes of the layer's parameters, without drawing any.
+  std::function<std::vector<kernels::Parameter>(std::int64_t input_size, const OptionMap& options)>
+      parameters;
+};
+
+// All cells, sorted by name.
+const std::vector<CellInfo>& cells();
+
+// Throws nru::Error with the nearest name when there is no such cell.
+const CellInfo& find_cell(std::string_view name);
+
+// A cell's file holds one per row of the table.
+class CellRegistrar {
+ public:
+  explicit CellRegistrar(CellInfo info);
+};
+
+}  // namespace nru
