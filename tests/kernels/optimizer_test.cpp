@@ -10,20 +10,13 @@
 #include <stdexcept>
 #include <vector>
 
-#include "kernels/philox.h"
+#include "random_values.h"
 
 namespace nru::kernels {
 namespace {
 
 // Around the lengths of a vector and of a block (16384).
 const std::vector<int> kCounts = {0, 1, 3, 15, 16, 17, 33, 143, 16383, 16384, 16385, 50001};
-
-std::vector<float> random_values(int count, std::uint64_t seed, double scale = 1) {
-  const Philox random(seed, Stream::initial_weights);
-  std::vector<float> values(count);
-  for (int i = 0; i < count; ++i) values[i] = static_cast<float>(scale * random.normal(0, i));
-  return values;
-}
 
 double naive_squared_norm(const std::vector<float>& x) {
   double sum = 0;
@@ -33,7 +26,7 @@ double naive_squared_norm(const std::vector<float>& x) {
 
 TEST(SquaredNorm, MatchesAPlainSum) {
   for (int count : kCounts) {
-    const auto x = random_values(count, 1);
+    const auto x = random_values<float>(count, 1);
     const double want = naive_squared_norm(x);
     EXPECT_NEAR(squared_norm(x.data(), count, 1), want, 1e-13 * want) << count;
   }
@@ -41,7 +34,7 @@ TEST(SquaredNorm, MatchesAPlainSum) {
 
 TEST(SquaredNorm, HasTheSameBitsOnAnyNumberOfThreads) {
   for (int count : kCounts) {
-    const auto x = random_values(count, 2);
+    const auto x = random_values<float>(count, 2);
     const double one = squared_norm(x.data(), count, 1);
     EXPECT_EQ(one, squared_norm(x.data(), count, 2)) << count;
     EXPECT_EQ(one, squared_norm(x.data(), count, 5)) << count;
@@ -60,7 +53,7 @@ TEST(SquaredNorm, NanAndInfinityCarryOver) {
   constexpr float nan = std::numeric_limits<float>::quiet_NaN();
   constexpr float infinity = std::numeric_limits<float>::infinity();
   for (int at : {0, 5, 16390, 49999, 50000}) {
-    auto x = random_values(50001, 3);
+    auto x = random_values<float>(50001, 3);
     x[at] = nan;
     EXPECT_TRUE(std::isnan(squared_norm(x.data(), 50001, 2))) << at;
     x[at] = -infinity;
@@ -86,7 +79,7 @@ TEST(ClipScale, ZeroMeansNoClipping) {
 struct FloatState {
   std::vector<float> parameter, m, v, v_max;
   explicit FloatState(int count)
-      : parameter(random_values(count, 4)), m(count), v(count), v_max(count) {}
+      : parameter(random_values<float>(count, 4)), m(count), v(count), v_max(count) {}
 
   void update(const AdamSettings& settings, std::int64_t step, float scale,
               const std::vector<float>& gradient, int threads) {
@@ -99,7 +92,7 @@ struct FloatState {
 struct DoubleState {
   std::vector<double> parameter, m, v, v_max;
   explicit DoubleState(int count) : m(count), v(count), v_max(count) {
-    for (float p : random_values(count, 4)) parameter.push_back(p);
+    for (float p : random_values<float>(count, 4)) parameter.push_back(p);
   }
 
   void update(const AdamSettings& s, int step, float scale, const std::vector<float>& gradient) {
@@ -117,7 +110,7 @@ struct DoubleState {
 
 // The gradients shrink, so that AMSGrad's maximum is not the newest second moment.
 std::vector<float> gradient_at(int step, int count) {
-  return random_values(count, 100 + step, std::pow(0.5, step));
+  return random_values<float>(count, 100 + step, std::pow(0.5, step));
 }
 
 void expect_matches_double(const AdamSettings& settings, int count, float scale) {

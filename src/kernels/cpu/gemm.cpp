@@ -144,12 +144,13 @@ void multiply(const Operand<T>* segments, int count, int rows, const T* packed, 
               const T* bias, bool accumulate, T* out, int ld_out) {
   int depth = 0;
   for (int s = 0; s < count; ++s) depth += segments[s].width;
-  const int tiles = (rows + kMaxRows - 1) / kMaxRows;
+  const std::int64_t tiles = (rows + kMaxRows - 1) / kMaxRows;
   for (int j = 0; j < columns; j += kPanelVectors * lanes<T>()) {
     const bool two = panel_vectors<T>(columns, j) == 2;
     const T* panel = packed + static_cast<std::size_t>(j) * depth;
-    for (int i = 0, row = 0; i < tiles; ++i) {
-      const int end = rows * (i + 1) / tiles;
+    int row = 0;
+    for (std::int64_t i = 0; i < tiles; ++i) {
+      const int end = static_cast<int>((i + 1) * rows / tiles);
       T* o = out + static_cast<std::size_t>(row) * ld_out + j;
       const T* b = bias ? bias + j : nullptr;
       if (two) {
@@ -218,11 +219,12 @@ struct OuterTile {
 template <class T>
 void accumulate_outer(const T* d, int ld_d, int rows, const T* x, int ld_x, int width, int depth,
                       T* gradient, int ld_gradient) {
-  const int tiles = (rows + kMaxRows - 1) / kMaxRows;
+  const std::int64_t tiles = (rows + kMaxRows - 1) / kMaxRows;
   for (int j = 0; j < width; j += kPanelVectors * lanes<T>()) {
     const bool two = panel_vectors<T>(width, j) == 2;
-    for (int i = 0, row = 0; i < tiles; ++i) {
-      const int end = static_cast<int>(static_cast<std::int64_t>(rows) * (i + 1) / tiles);
+    int row = 0;
+    for (std::int64_t i = 0; i < tiles; ++i) {
+      const int end = static_cast<int>((i + 1) * rows / tiles);
       T* g = gradient + static_cast<std::ptrdiff_t>(row) * ld_gradient + j;
       if (two) {
         with_rows<kMaxRows>(end - row,
