@@ -36,10 +36,18 @@ HWY_INLINE hn::Vec<D> load_first(D d, const T* from, int n) {
   return n >= vector_lanes<T>() ? hn::LoadU(d, from) : hn::MaskedLoad(hn::FirstN(d, n), d, from);
 }
 
+// e^x, saturating at the largest power of e that is finite. Highway's Exp turns NaN into 0 and
+// large arguments into nonsense: both would hide a broken network.
+template <class D, class V>
+HWY_INLINE V exp(D d, V x) {
+  const V limit = hn::Set(d, sizeof(hn::TFromD<D>) == 4 ? 88 : 706);
+  return hn::IfThenElse(hn::IsNaN(x), x, hn::Exp(d, hn::IfThenElse(hn::Gt(x, limit), limit, x)));
+}
+
 template <class D, class V>
 HWY_INLINE V sigmoid(D d, V x) {
   const V one = hn::Set(d, 1);
-  return hn::Div(one, hn::Add(one, hn::Exp(d, hn::Neg(x))));
+  return hn::Div(one, hn::Add(one, exp(d, hn::Neg(x))));
 }
 
 template <class D, class V>

@@ -1,5 +1,6 @@
 #include "kernels/cpu/readout.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -7,19 +8,18 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/readout.cpp"
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 // After foreach_target.h:
-#include <hwy/contrib/math/math-inl.h>
 #include <hwy/highway.h>
+
+#include "kernels/cpu/math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace nru::kernels {
 namespace HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
-
 template <class T>
 double cross_entropy(T* logits, int ld, int classes, int rows, const std::int32_t* targets,
                      const T* weights, T scale, std::int32_t* predictions) {
   const hn::ScalableTag<T> d;
-  const int N = static_cast<int>(hn::Lanes(d));
+  constexpr int N = vector_lanes<T>();
   const auto lowest = hn::Set(d, std::numeric_limits<T>::lowest());
   double total = 0;
   for (int row = 0; row < rows; ++row) {
@@ -35,20 +35,23 @@ double cross_entropy(T* logits, int ld, int classes, int rows, const std::int32_
       while (best + 1 < classes && z[best] != top) ++best;
       predictions[row] = best;
     }
+    const T weight = weights[row];
+    if (weight == T(0)) {  // its logits may be infinite, its target anything
+      std::fill_n(z, classes, T(0));
+      continue;
+    }
     const T target_logit = z[targets[row]];
     auto sums = hn::Zero(d);
     for (int j = 0; j < classes; j += N) {
       const auto e = hn::IfThenElseZero(hn::FirstN(d, classes - j),
-                                        hn::Exp(d, hn::Sub(hn::LoadU(d, z + j), hn::Set(d, top))));
+                                        exp(d, hn::Sub(hn::LoadU(d, z + j), hn::Set(d, top))));
       sums = hn::Add(sums, e);
       hn::StoreU(e, d, z + j);
     }
     const T sum = hn::GetLane(hn::SumOfLanes(d, sums));
-    const T weight = weights[row];
-    if (weight != T(0))
-      total += double(weight) * (std::log(double(sum)) + double(top) - double(target_logit));
+    total += double(weight) * (std::log(double(sum)) + double(top) - double(target_logit));
     const T factor = weight * scale;
-    const auto norm = hn::Set(d, weight != T(0) ? factor / sum : T(0));
+    const auto norm = hn::Set(d, factor / sum);
     for (int j = 0; j < classes; j += N) hn::StoreU(hn::Mul(hn::LoadU(d, z + j), norm), d, z + j);
     z[targets[row]] -= factor;
   }
