@@ -1,0 +1,208 @@
+// One table of cells and one of sequence shapes for all tests of the sequence kernels, and the
+// buffers that a run of a case needs.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <tuple>
+#include <variant>
+#include <vector>
+
+#include "kernels/lstm.h"
+#include "kernels/nru.h"
+#include "kernels/sequence.h"
+#include "random_values.h"
+
+namespace nru::kernels {
+
+struct CellCase {
+  std::string name;
+  std::variant<LstmShape, NruShape> shape;
+  int input() const {
+    return std::visit([](const auto& s) { return s.input; }, shape);
+  }
+  const NruShape* nru() const { return std::get_if<NruShape>(&shape); }
+};
+
+// Long enough for several chunks, wide enough for several slices, or as small as can be.
+struct RunCase {
+  std::string name;
+  int steps = 1, batch = 1;
+  bool lengths = false, initial = false;
+};
+
+inline void PrintTo(const CellCase& c, std::ostream* out) { *out << c.name; }
+inline void PrintTo(const RunCase& c, std::ostream* out) { *out << c.name; }
+
+// The NRU's sizes: R = sqrt(k m)/k rows per head; 4 and 8 have kernels of their own, and heads that
+// straddle rows (k does not divide sqrt(k m)) take the general write.
+inline const std::vector<CellCase>& cell_cases() {
+  using enum NruDirection;
+  static const std::vector<CellCase> cases = {
+      {"lstm", LstmShape{3, 5}},
+      {"lstm_whole_vectors", LstmShape{7, 16}},
+      {"lstm_peephole", LstmShape{10, 17, true}},
+      {"nru_k4_m64_R4", NruShape{.input = 10, .hidden = 13, .memory = 64, .heads = 4}},
+      {"nru_k4_m256_R8", NruShape{.input = 1, .hidden = 21, .memory = 256, .heads = 4}},
+      {"nru_k1_m16_R4", NruShape{.input = 3, .hidden = 16, .memory = 16, .heads = 1}},
+      {"nru_k1_m1_R1", NruShape{.input = 2, .hidden = 1, .memory = 1, .heads = 1}},
+      {"nru_k2_m50_R5", NruShape{.input = 5, .hidden = 7, .memory = 50, .heads = 2}},
+      {"nru_k3_m27_R3", NruShape{.input = 5, .hidden = 33, .memory = 27, .heads = 3}},
+      {"nru_k9_m4_straddling", NruShape{.input = 4, .hidden = 9, .memory = 4, .heads = 9}},
+      {"nru_k4_m9_straddling", NruShape{.input = 4, .hidden = 9, .memory = 9, .heads = 4}},
+      {"nru_relu",
+       NruShape{.input = 6, .hidden = 13, .memory = 64, .heads = 4, .relu_heads = true}},
+      {"nru_relu_k1", NruShape{.input = 6, .hidden = 8, .memory = 25, .relu_heads = true}},
+      {"nru_relu_straddling",
+       NruShape{.input = 3, .hidden = 9, .memory = 4, .heads = 9, .relu_heads = true}},
+      {"nru_per_head",
+       NruShape{.input = 3, .hidden = 11, .memory = 16, .heads = 3, .direction = per_head}},
+      {"nru_per_head_relu", NruShape{.input = 3,
+                                     .hidden = 11,
+                                     .memory = 9,
+                                     .heads = 2,
+                                     .direction = per_head,
+                                     .relu_heads = true}},
+      {"nru_full", NruShape{.input = 3, .hidden = 10, .memory = 7, .heads = 3, .direction = full}},
+      {"nru_sum", NruShape{.input = 3, .hidden = 10, .memory = 16, .heads = 4, .sum_heads = true}},
+      {"nru_sees_input",
+       NruShape{.input = 17, .hidden = 10, .memory = 16, .heads = 4, .heads_see_input = true}},
+      {"nru_norm",
+       NruShape{.input = 4, .hidden = 19, .memory = 16, .heads = 4, .layer_norm = true}},
+      {"nru_norm_relu_sees_input_sum", NruShape{.input = 4,
+                                                .hidden = 16,
+                                                .memory = 16,
+                                                .heads = 1,
+                                                .sum_heads = true,
+                                                .relu_heads = true,
+                                                .heads_see_input = true,
+                                                .layer_norm = true}},
+      {"nru_authors_overflow",
+       NruShape{.input = 4, .hidden = 12, .memory = 16, .heads = 4, .authors_overflow = true}},
+  };
+  return cases;
+}
+
+inline const std::vector<RunCase>& run_cases() {
+  static const std::vector<RunCase> cases = {
+      {"T1_B1", 1, 1, false, false},
+      {"T1_B11_state", 1, 11, false, true},
+      {"T5_B3_lengths_state", 5, 3, true, true},
+      {"T37_B1_state", 37, 1, false, true},
+      {"T37_B11", 37, 11, false, false},
+      {"T37_B11_lengths", 37, 11, true, false},
+      {"T37_B11_lengths_state", 37, 11, true, true},
+  };
+  return cases;
+}
+
+template <class T>
+std::shared_ptr<const Program<T>> make_program(const CellCase& cell) {
+  if (const NruShape* shape = cell.nru())
+    return std::make_shared<Program<T>>(nru_program<T>(*shape));
+  return std::make_shared<Program<T>>(lstm_program<T>(std::get<LstmShape>(cell.shape)));
+}
+
+template <class T>
+std::vector<int> state_widths(const Program<T>& program) {
+  std::vector<int> widths;
+  for (const Part& part : program.parts) {
+    if (part.kind == PartKind::state) widths.push_back(part.width);
+  }
+  return widths;
+}
+
+template <class T>
+std::vector<T*> pointers(std::vector<std::vector<T>>& buffers) {
+  std::vector<T*> result;
+  for (auto& buffer : buffers) result.push_back(buffer.data());
+  return result;
+}
+
+// Everything that a call reads and writes. Values are drawn as float, so that float and double see
+// exactly the same numbers.
+template <class T>
+struct SequenceData {
+  std::shared_ptr<const Program<T>> program;
+  RunCase run;
+  int classes = 6;
+  double scale = 0;
+  std::vector<std::vector<T>> parameters, initial;
+  std::vector<T> dense;
+  std::vector<std::int32_t> symbols;  // used instead of `dense` if not empty
+  std::vector<std::int64_t> lengths;
+  std::vector<T> readout_weight, readout_bias;
+  std::vector<std::int32_t> targets;
+  std::vector<float> weights;
+  int first_step = 0;
+
+  std::vector<T> output;
+  std::vector<std::vector<T>> states, final_state;
+  std::vector<T> readout_weight_gradient, readout_bias_gradient;
+  std::vector<std::int32_t> predictions;
+  std::vector<T> output_gradient;              // in, for backward()
+  std::vector<std::vector<T>> final_gradient;  // in, for backward() and train()
+  std::vector<std::vector<T>> parameter_gradients, initial_gradients;
+  std::vector<T> input_gradient;
+
+  // Small weights: with large ones an NRU amplifies every difference exponentially in time.
+  SequenceData(const CellCase& cell, const RunCase& run, double weight_scale = 0.4,
+               std::uint64_t seed = 1);
+
+  int input_width() const { return program->parts[kInput].width; }
+  int output_width() const { return program->parts[program->output].width; }
+  std::size_t positions() const { return static_cast<std::size_t>(run.steps) * run.batch; }
+
+  SequenceResult forward(Sequence<T>& sequence, bool keep);
+  void backward(Sequence<T>& sequence);
+  SequenceResult train(Sequence<T>& sequence);
+  SequenceResult evaluate(Sequence<T>& sequence);
+
+ private:
+  // Pointer tables behind the structs that the calls take.
+  std::vector<const T*> parameter_table_, initial_table_, final_gradient_table_;
+  std::vector<T*> states_table_, final_table_, parameter_gradient_table_, initial_gradient_table_;
+  SequenceInputs<T> inputs();
+  SequenceOutputs<T> outputs();
+  SequenceGradients<T> gradients(bool with_output);
+  Readout<T> readout();
+};
+
+// A test case: a cell and the shape of a run.
+using SequenceCase = std::tuple<CellCase, RunCase>;
+
+inline std::string case_name(const testing::TestParamInfo<SequenceCase>& info) {
+  return std::get<0>(info.param).name + "_" + std::get<1>(info.param).name;
+}
+
+class SequenceTest : public testing::TestWithParam<SequenceCase> {
+ protected:
+  const CellCase& cell() const { return std::get<0>(GetParam()); }
+  const RunCase& run() const { return std::get<1>(GetParam()); }
+};
+
+#define NRU_ALL_SEQUENCE_CASES(suite)                                                    \
+  INSTANTIATE_TEST_SUITE_P(                                                              \
+      Cases, suite,                                                                      \
+      testing::Combine(testing::ValuesIn(cell_cases()), testing::ValuesIn(run_cases())), \
+      case_name)
+
+// Largest |a - b| over largest |b|, and over one where b is small.
+template <class A, class B>
+double relative_distance(const std::vector<A>& a, const std::vector<B>& b) {
+  double distance = a.size() == b.size() ? 0 : 1e300, size = 1e-3;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    const double d = std::abs(double(a[i]) - double(b[i]));
+    if (!(d <= distance)) distance = d;  // keeps a NaN
+    size = std::max(size, std::abs(double(b[i])));
+  }
+  return distance / size;
+}
+
+}  // namespace nru::kernels
