@@ -51,6 +51,21 @@ CellDefaults find_toy(const std::string& name) {
   throw Error("unknown cell '" + name + "'" + did_you_mean(name, {"nru", "goru"}));
 }
 
+// Stands for the tasks on data sets: epochs, and no lag.
+tasks::TaskInfo toy_epochs() {
+  tasks::TaskInfo info;
+  info.name = "toy-epochs";
+  info.summary = "a task with epochs for this test";
+  info.defaults.epochs = 20;
+  info.size_class = "char-lm";
+  info.chrono_t_max = [](const tasks::TaskSettings&) { return 50; };
+  info.make = [](const tasks::TaskSettings&) -> std::unique_ptr<tasks::Task> {
+    throw Error("toy-epochs makes no batches");
+  };
+  return info;
+}
+const tasks::Registrar registrar(toy_epochs());
+
 class Config : public testing::Test {
  protected:
   RunConfig resolve(const std::string& toml, std::vector<std::string> sets = {},
@@ -156,6 +171,15 @@ TEST_F(Config, ReplacingTheCellOrPresetDropsWhatBelongedToIt) {
   EXPECT_EQ(resolve(resolved, {"preset=paper"}).clip_norm, 1.0);
 }
 
+TEST_F(Config, ATaskWithoutLagRefusesOne) {
+  const std::string toy = "task = \"toy-epochs\"\ncell = \"nru\"\n";
+  EXPECT_EQ(resolve(toy).lag, 0);
+  EXPECT_EQ(resolve(toy).out, "runs/toy-epochs-nru-seed1");
+  EXPECT_EQ(get<std::int64_t>(resolve(toy).cell_options, "hidden_size"), 32);
+  EXPECT_EQ(resolve(to_toml(resolve(toy))), resolve(toy));
+  EXPECT_THAT(error(toy, {"lag=5"}), HasSubstr("task toy-epochs has no lag"));
+}
+
 TEST_F(Config, ChronoCellsTakeTheTasksLongestDependency) {
   const std::string toml = "task = \"copy\"\ncell = \"lstm-chrono\"\n";
   const auto t_max = [](const RunConfig& config) {
@@ -194,6 +218,12 @@ TEST_F(Config, UpdatesAndEpochsReplaceEachOther) {
   EXPECT_THAT(error(kCopyNru, {"updates=0"}), HasSubstr("both 0"));
   EXPECT_THAT(error(kCopyNru, {"epochs=5"}),
               AllOf(HasSubstr("--set epochs=5"), HasSubstr("no epochs")));
+  const std::string toy = "task = \"toy-epochs\"\ncell = \"nru\"\n";
+  EXPECT_EQ(resolve(toy).epochs, 20);
+  EXPECT_EQ(resolve(toy).updates, 0);
+  EXPECT_EQ(resolve(toy, {"updates=50"}).epochs, 0);
+  EXPECT_EQ(resolve(to_toml(resolve(toy)), {"updates=50"}).epochs, 0);
+  EXPECT_EQ(resolve(to_toml(resolve(toy, {"updates=50"})), {"epochs=3"}).updates, 0);
   // The later layer replaces the file's choice instead of clashing with it.
   EXPECT_EQ(resolve(std::string(kCopyNru) + "epochs = 5\n", {"updates=6"}).updates, 6);
 }

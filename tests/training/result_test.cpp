@@ -80,6 +80,12 @@ TEST(ResultFile, NonFiniteMetricsBecomeNull) {
   EXPECT_EQ(back.final.valid->accuracy, 0.99);
 }
 
+TEST(ResultFile, TextThatIsNotUtf8DoesNotCostTheResult) {
+  Result result = full_result();
+  result.device = "GPU \xff";
+  EXPECT_EQ(parse_result(to_json(result), "result.json").device, "GPU \xef\xbf\xbd");
+}
+
 TEST(ResultFile, RefusesWhatIsNotAResult) {
   const auto error = [](const std::string& text) {
     return test::error_of([&] { parse_result(text, "some/result.json"); });
