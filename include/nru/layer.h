@@ -124,6 +124,7 @@ class LayerImpl : public torch::nn::Module {
   void reset_parameters();
 
   const LayerSettings& settings() const { return settings_; }
+  void set_backend(Backend backend) { settings_.backend = backend; }
   const std::vector<std::string>& state_names() const { return state_names_; }
   Weights weights(std::int64_t layer) const;
 

@@ -1,0 +1,168 @@
+#include "training/checkpoint.h"
+
+#include <fmt/format.h>
+#include <nru/error.h>
+#include <nru/options.h>
+
+#include <charconv>
+#include <cstring>
+
+#include "support/safetensors.h"
+
+namespace nru::training {
+namespace {
+
+template <class T>
+std::span<const std::byte> bytes_of(const T* data, std::int64_t count) {
+  return std::as_bytes(std::span<const T>(data, static_cast<std::size_t>(count)));
+}
+
+std::vector<TensorView> parameter_views(const FlatParameters& parameters) {
+  std::vector<TensorView> views;
+  for (const auto& entry : parameters.entries()) {
+    views.push_back({entry.name, DType::F32, entry.shape,
+                     bytes_of(parameters.values() + entry.offset, entry.size)});
+  }
+  return views;
+}
+
+TensorView view_of(const char* name, const std::vector<float>& values) {
+  return {name,
+          DType::F32,
+          {static_cast<std::int64_t>(values.size())},
+          bytes_of(values.data(), static_cast<std::int64_t>(values.size()))};
+}
+
+TensorView view_of(const char* name, const std::vector<double>& values) {
+  return {name,
+          DType::F64,
+          {static_cast<std::int64_t>(values.size())},
+          bytes_of(values.data(), static_cast<std::int64_t>(values.size()))};
+}
+
+template <class T>
+std::string text_of(T value) {
+  return fmt::format("{}", value);  // shortest text that reads back equal
+}
+
+// A number of the metadata, or an error that names file and key.
+template <class T>
+T number(const SafetensorsFile& file, const std::string& key) {
+  const auto found = file.metadata().find(key);
+  T value{};
+  if (found != file.metadata().end()) {
+    const char* end = found->second.data() + found->second.size();
+    const auto read = std::from_chars(found->second.data(), end, value);
+    if (read.ec == std::errc() && read.ptr == end) return value;
+  }
+  throw Error(fmt::format("{}: no checkpoint of a run: metadata '{}' is missing or not a number",
+                          file.name(), key));
+}
+
+template <class T>
+std::optional<T> optional_number(const SafetensorsFile& file, const std::string& key) {
+  if (!file.metadata().contains(key)) return std::nullopt;
+  return number<T>(file, key);
+}
+
+std::vector<double> doubles(const SafetensorsFile& file, const std::string& name) {
+  const TensorView* view = file.find(name);
+  if (!view || view->dtype != DType::F64) {
+    throw Error(
+        fmt::format("{}: no checkpoint of a run: tensor '{}' is missing", file.name(), name));
+  }
+  std::vector<double> values(view->bytes.size() / sizeof(double));
+  std::memcpy(values.data(), view->bytes.data(), view->bytes.size());
+  return values;
+}
+
+// Checks all parameters, then copies them.
+std::vector<const TensorView*> require_parameters(const SafetensorsFile& file,
+                                                  const FlatParameters& parameters) {
+  std::vector<const TensorView*> views;
+  for (const auto& entry : parameters.entries()) {
+    views.push_back(&file.require(entry.name, DType::F32, entry.shape));
+  }
+  return views;
+}
+
+void copy_parameters(const std::vector<const TensorView*>& views, FlatParameters& parameters) {
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    std::memcpy(parameters.values() + parameters.entries()[i].offset, views[i]->bytes.data(),
+                views[i]->bytes.size());
+  }
+}
+
+void copy_moments(const TensorView& view, std::vector<float>& to) {
+  if (!to.empty()) std::memcpy(to.data(), view.bytes.data(), view.bytes.size());
+}
+
+}  // namespace
+
+void save_weights(const std::filesystem::path& path, const FlatParameters& parameters,
+                  const std::map<std::string, std::string>& metadata) {
+  save_safetensors(path, parameter_views(parameters), metadata);
+}
+
+void load_weights(const std::filesystem::path& path, FlatParameters& parameters) {
+  const SafetensorsFile file = SafetensorsFile::load(path);
+  copy_parameters(require_parameters(file, parameters), parameters);
+}
+
+void save_checkpoint(const std::filesystem::path& path, const FlatParameters& parameters,
+                     Optimizer& optimizer, const TrainingState& state) {
+  const std::vector<double> window = state.window.state(), tracker = state.tracker.state();
+  std::vector<TensorView> views = parameter_views(parameters);
+  views.push_back(view_of("adam.m", optimizer.m()));
+  views.push_back(view_of("adam.v", optimizer.v()));
+  if (!optimizer.v_max().empty()) views.push_back(view_of("adam.v_max", optimizer.v_max()));
+  views.push_back(view_of("training.log_window", window));
+  views.push_back(view_of("training.solved", tracker));
+  std::map<std::string, std::string> metadata{
+      {"update", text_of(state.update)},
+      {"adam_steps", text_of(optimizer.steps())},
+      {"skipped_in_a_row", text_of(state.skipped_in_a_row)},
+      {"seconds", text_of(state.seconds)},
+  };
+  if (state.best.update) {
+    metadata["best_update"] = text_of(*state.best.update);
+    const Metrics& valid = *state.best.valid;
+    if (valid.loss) metadata["best_loss"] = text_of(*valid.loss);
+    if (valid.accuracy) metadata["best_accuracy"] = text_of(*valid.accuracy);
+    if (valid.bpc) metadata["best_bpc"] = text_of(*valid.bpc);
+  }
+  save_safetensors(path, views, metadata);
+}
+
+void load_checkpoint(const std::filesystem::path& path, FlatParameters& parameters,
+                     Optimizer& optimizer, TrainingState& state) {
+  const SafetensorsFile file = SafetensorsFile::load(path);
+  // Everything that can fail comes before the first change.
+  const auto views = require_parameters(file, parameters);
+  const TensorView& m = file.require("adam.m", DType::F32, {parameters.size()});
+  const TensorView& v = file.require("adam.v", DType::F32, {parameters.size()});
+  const TensorView* v_max = nullptr;
+  if (!optimizer.v_max().empty())
+    v_max = &file.require("adam.v_max", DType::F32, {parameters.size()});
+  TrainingState loaded;
+  loaded.update = number<std::int64_t>(file, "update");
+  loaded.skipped_in_a_row = number<std::int64_t>(file, "skipped_in_a_row");
+  loaded.seconds = number<double>(file, "seconds");
+  const auto steps = number<std::int64_t>(file, "adam_steps");
+  loaded.window.restore(doubles(file, "training.log_window"));
+  loaded.tracker.restore(doubles(file, "training.solved"));
+  loaded.best.update = optional_number<std::int64_t>(file, "best_update");
+  if (loaded.best.update) {
+    loaded.best.valid = Metrics{optional_number<double>(file, "best_loss"),
+                                optional_number<double>(file, "best_accuracy"),
+                                optional_number<double>(file, "best_bpc")};
+  }
+  copy_parameters(views, parameters);
+  copy_moments(m, optimizer.m());
+  copy_moments(v, optimizer.v());
+  if (v_max) copy_moments(*v_max, optimizer.v_max());
+  optimizer.set_steps(steps);
+  state = loaded;
+}
+
+}  // namespace nru::training

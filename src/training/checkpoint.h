@@ -1,0 +1,45 @@
+// What a run needs to go on exactly where it stopped, in one safetensors file.
+//
+// Batches are pure functions of the update number, so there is no generator state: parameters,
+// Adam's moments, the counters, the half-filled log window, the loss window behind "solved" and the
+// best validation metric are all there is.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "training/criteria.h"
+#include "training/flat_parameters.h"
+#include "training/log_window.h"
+#include "training/optimizer.h"
+#include "training/result.h"
+
+namespace nru::training {
+
+struct TrainingState {
+  std::int64_t update = 0;            // updates made, skipped ones included
+  std::int64_t skipped_in_a_row = 0;  // non-finite loss or gradient
+  double seconds = 0;                 // of all processes that worked on the run
+  LogWindow window;
+  SolvedTracker tracker;
+  Result::Best best;  // `test` stays empty until the run ends
+};
+
+// Parameters alone, under their names: best.safetensors, and what other programs read.
+void save_weights(const std::filesystem::path& path, const FlatParameters& parameters,
+                  const std::map<std::string, std::string>& metadata);
+// From a weights file or a checkpoint. Throws nru::Error when a parameter is missing or has another
+// shape; nothing is changed then.
+void load_weights(const std::filesystem::path& path, FlatParameters& parameters);
+
+void save_checkpoint(const std::filesystem::path& path, const FlatParameters& parameters,
+                     Optimizer& optimizer, const TrainingState& state);
+// Throws nru::Error when the file is damaged or belongs to another network or optimizer; nothing is
+// changed then.
+void load_checkpoint(const std::filesystem::path& path, FlatParameters& parameters,
+                     Optimizer& optimizer, TrainingState& state);
+
+}  // namespace nru::training

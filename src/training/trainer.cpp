@@ -1,0 +1,251 @@
+#include "training/trainer.h"
+
+#include <fmt/format.h>
+#include <nru/error.h>
+#include <nru/version.h>
+#include <torch/version.h>
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+
+#include "cells/registry.h"
+#include "kernels/cpu/gemm.h"
+#include "training/signals.h"
+
+namespace nru::training {
+namespace {
+
+constexpr int kMostSkipped = 20;  // non-finite updates in a row that end a run
+
+double clock_seconds() {
+  using Clock = std::chrono::steady_clock;
+  return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
+}
+
+ModelSettings model_settings(const RunConfig& config, const tasks::Task& task) {
+  return {config.cell, config.cell_options, task.input_size(), task.output_size(),
+          static_cast<std::uint64_t>(config.seed)};
+}
+
+RunConfig checked_device(const RunConfig& config) {
+  if (config.device != "cpu") {
+    throw Error(fmt::format("this build trains on the CPU only, got device = '{}'; use device=cpu",
+                            config.device));
+  }
+  return config;
+}
+
+RunDirectory open_directory(const RunConfig& config, bool resume) {
+  return resume && std::filesystem::exists(RunPaths{config.out}.config())
+             ? RunDirectory::resume(config)
+             : RunDirectory::create(config);
+}
+
+}  // namespace
+
+CellDefaults cell_defaults(const std::string& name) {
+  const CellInfo& info = find_cell(name);
+  return {info.name, info.options, info.sizes, info.clip, info.chrono, info.authors_preset};
+}
+
+Setup::Setup(const RunConfig& c)
+    : config(checked_device(c)),
+      task_info(&tasks::find_task(c.task)),
+      task(task_info->make(task_settings(c))),
+      model(model_settings(c, *task)),
+      parameters(*model),
+      engine(make_engine(c.backend == "fused" ? EngineKind::fused : EngineKind::reference, model,
+                         parameters, static_cast<int>(c.threads))) {}
+
+Trainer::Trainer(const RunConfig& config, bool resume)
+    : setup_(config),
+      directory_(open_directory(config, resume)),
+      optimizer_({config.learning_rate, 0.9, 0.999, 1e-8, config.amsgrad}, config.clip_norm,
+                 static_cast<int>(config.threads), setup_.parameters),
+      metrics_([&] {
+        if (std::filesystem::exists(paths().checkpoint())) {
+          load_checkpoint(paths().checkpoint(), setup_.parameters, optimizer_, state_);
+        }
+        return state_.update > 0 ? MetricsWriter::resume(paths().metrics(), state_.update)
+                                 : MetricsWriter::create(paths().metrics());
+      }()) {
+  const std::int64_t per_epoch = setup_.task->updates_per_epoch();
+  if (config.epochs > 0 && per_epoch == 0) {
+    throw Error(fmt::format("task {} makes its data without end and has no epochs; set updates=N",
+                            config.task));
+  }
+  total_updates_ = config.epochs > 0 ? config.epochs * per_epoch : config.updates;
+  evaluate_every_ = config.evaluate_every > 0 ? config.evaluate_every
+                    : per_epoch > 0           ? per_epoch
+                                              : total_updates_;
+  started_ = clock_seconds();
+  seconds_before_ = state_.seconds;
+}
+
+double Trainer::seconds() const { return seconds_before_ + clock_seconds() - started_; }
+
+std::optional<std::int64_t> Trainer::epoch() const {
+  const std::int64_t per_epoch = setup_.task->updates_per_epoch();
+  if (per_epoch == 0) return std::nullopt;
+  return (state_.update + per_epoch - 1) / per_epoch;  // counted from 1
+}
+
+void Trainer::log() {
+  if (!state_.window.empty()) metrics_.append(state_.window.row(state_.update, epoch(), seconds()));
+  state_.window.clear();
+}
+
+void Trainer::save() {
+  metrics_.sync();
+  state_.seconds = seconds();
+  save_checkpoint(paths().checkpoint(), setup_.parameters, optimizer_, state_);
+}
+
+bool Trainer::better(const Metrics& valid) const {
+  if (!state_.best.update) return true;
+  if (setup_.task_info->select_by == tasks::SelectBy::accuracy) {
+    return valid.accuracy.value_or(0) > state_.best.valid->accuracy.value_or(0);
+  }
+  return valid.loss.value_or(INFINITY) < state_.best.valid->loss.value_or(INFINITY);
+}
+
+void Trainer::evaluate_and_select() {
+  const Evaluation valid = evaluate(*setup_.engine, *setup_.task, tasks::Split::valid);
+  metrics_.append(valid.row(state_.update, epoch(), tasks::Split::valid, seconds()));
+  if (!better(valid.metrics())) return;
+  state_.best.update = state_.update;
+  state_.best.valid = valid.metrics();
+  save_weights(paths().best(), setup_.parameters,
+               {{"task", setup_.config.task},
+                {"cell", setup_.config.cell},
+                {"update", fmt::format("{}", state_.update)}});
+}
+
+Trainer::Stop Trainer::skip_update(const StepOutcome& outcome, double norm) {
+  state_.window.add_skipped(outcome.overflows);
+  if (setup_.task->baseline() > 0) state_.tracker.add(INFINITY);
+  if (++state_.skipped_in_a_row < kMostSkipped) return Stop::none;
+  message_ = fmt::format(
+      "{} updates in a row had a non-finite loss or gradient, the last at update {} (loss {}, "
+      "gradient norm {})",
+      kMostSkipped, state_.update, outcome.loss, norm);
+  return Stop::diverged;
+}
+
+Trainer::Stop Trainer::update_once() {
+  setup_.task->make_batch(tasks::Split::train, static_cast<std::uint64_t>(state_.update), batch_);
+  const StepOutcome outcome = setup_.engine->compute_gradients(batch_);
+  const double norm = optimizer_.gradient_norm();
+  ++state_.update;
+  if (!std::isfinite(outcome.loss) || !std::isfinite(norm)) return skip_update(outcome, norm);
+  state_.skipped_in_a_row = 0;
+  optimizer_.step(norm);
+  const std::string bad = setup_.parameters.first_non_finite();
+  if (!bad.empty()) {
+    message_ = fmt::format("parameter '{}' became non-finite at update {}", bad, state_.update);
+    return Stop::diverged;
+  }
+  std::optional<double> relative;
+  if (batch_.baseline > 0) {
+    relative = outcome.loss / batch_.baseline;
+    state_.tracker.add(*relative);
+  }
+  state_.window.add(outcome.loss, relative, norm, outcome.max_memory, outcome.max_hidden,
+                    outcome.overflows);
+  return Stop::none;
+}
+
+Trainer::Outcome Trainer::run(Progress& progress) {
+  const SignalGuard signals;
+  const RunConfig& config = setup_.config;
+  Stop stop = Stop::none;
+  const bool solved_before = state_.tracker.solved_at().has_value();
+  bool announced = solved_before;
+  while (stop == Stop::none) {
+    if (config.stop_when_solved && state_.tracker.solved_at()) {
+      stop = Stop::solved;
+    } else if (state_.update >= total_updates_) {
+      stop = Stop::finished;
+    } else if (SignalGuard::received() != 0) {
+      stop = Stop::signal;
+    } else if (config.time_limit > 0 && clock_seconds() - started_ >= config.time_limit) {
+      stop = Stop::time;
+    } else {
+      stop = update_once();
+      if (stop != Stop::none) break;  // diverged: the last good checkpoint stays
+      progress.update(
+          {state_.update, state_.window.mean_loss(), state_.window.mean_relative_loss()});
+      if (!announced && state_.tracker.solved_at()) {
+        announced = true;
+        progress.message(fmt::format("solved at update {}", format_count(state_.update)));
+      }
+      if (state_.update % config.log_every == 0) log();
+      if (state_.update % evaluate_every_ == 0) evaluate_and_select();
+      if (config.checkpoint_every > 0 && state_.update % config.checkpoint_every == 0) save();
+    }
+  }
+  progress.finish();
+  Outcome outcome;
+  outcome.message = message_;
+  if (stop == Stop::signal) outcome.signal = SignalGuard::received();
+  const RunStatus status =
+      stop == Stop::diverged ? RunStatus::diverged
+      : stop == Stop::solved ? RunStatus::solved
+      : stop == Stop::finished
+          ? (state_.tracker.solved_at() ? RunStatus::solved : RunStatus::finished)
+          : RunStatus::interrupted;
+  if (stop != Stop::diverged) save();
+  outcome.result =
+      finish(status, stop == Stop::solved || stop == Stop::finished || stop == Stop::time);
+  write_result(paths().result(), outcome.result);
+  return outcome;
+}
+
+// The result; with `evaluate_splits`, also the final metrics, those of the best weights, and the
+// last lines of metrics.csv.
+Result Trainer::finish(RunStatus status, bool evaluate_splits) {
+  const RunConfig& config = setup_.config;
+  Result result;
+  result.task = config.task;
+  result.cell = config.cell;
+  result.seed = config.seed;
+  result.parameters = setup_.parameters.size();
+  result.updates = state_.update;
+  result.status = status;
+  if (setup_.task->baseline() > 0) result.baseline_loss = setup_.task->baseline();
+  result.solved_at = state_.tracker.solved_at();
+  result.solved_at_1pct = state_.tracker.solved_at_1pct();
+  result.spikes = state_.tracker.spikes();
+  result.preset = config.preset;
+  result.device = fmt::format("cpu ({})", kernels::linear_ops<float>().target);
+  result.commit = commit();
+  result.versions = {{"nru", version()}, {"torch", TORCH_VERSION}};
+  if (evaluate_splits) {
+    const Evaluation valid = evaluate(*setup_.engine, *setup_.task, tasks::Split::valid);
+    const Evaluation test = evaluate(*setup_.engine, *setup_.task, tasks::Split::test);
+    result.final.valid = valid.metrics();
+    result.final.test = test.metrics();
+    if (better(valid.metrics())) {
+      state_.best.update = state_.update;
+      state_.best.valid = valid.metrics();
+      state_.best.test = test.metrics();
+      save_weights(paths().best(), setup_.parameters,
+                   {{"task", config.task},
+                    {"cell", config.cell},
+                    {"update", fmt::format("{}", state_.update)}});
+    } else {
+      const std::vector<float> last(setup_.parameters.values(),
+                                    setup_.parameters.values() + setup_.parameters.size());
+      load_weights(paths().best(), setup_.parameters);
+      state_.best.test = evaluate(*setup_.engine, *setup_.task, tasks::Split::test).metrics();
+      std::copy(last.begin(), last.end(), setup_.parameters.values());
+    }
+  }
+  if (const auto loss = state_.window.mean_loss()) result.final.train = Metrics{loss, {}, {}};
+  result.best = state_.best;
+  result.seconds = seconds();
+  return result;
+}
+
+}  // namespace nru::training
