@@ -1,0 +1,154 @@
+// The program nru: picks the subcommand and turns what happens into an exit code.
+//
+//   0 done; 1 internal error; 2 usage, configuration or data error; 3 training diverged;
+//   130 and 143 stopped by SIGINT and SIGTERM after saving
+#include <fmt/format.h>
+#include <nru/error.h>
+#include <nru/version.h>
+#include <torch/version.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "cli/commands.h"
+#include "cli/text.h"
+#include "support/suggest.h"
+
+namespace nru::cli {
+namespace {
+
+constexpr int kInternalError = 1;
+constexpr int kUsageError = 2;
+constexpr int kDiverged = 3;
+
+constexpr char kExamples[] =
+    R"(Examples:
+  nru train --task copy --cell nru                     one run with the paper's sizes
+  nru train --task copy --cell lstm --lag 200 --seed 2
+  nru train --resume --out runs/copy-100-nru-seed1     go on with an interrupted run
+  nru eval runs/copy-100-nru-seed1                     loss and accuracy of its weights
+  nru bench --task copy --cell nru                     ms per update beside torch's own layers
+  nru list nru                                         a cell's options
+  nru doctor                                           what this machine offers, what is missing
+
+nru COMMAND --help says more about each command.)";
+
+std::string version_text() {
+  return fmt::format("nru {} (commit {}, torch {})", version(), commit(), TORCH_VERSION);
+}
+
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(command->get_name());
+  return names;
+}
+
+std::vector<std::string> flag_names(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+// CLI11 would say that a subcommand is missing, or that all words after it were not expected.
+void check_command(const CLI::App& app, int argc, const char* const* argv) {
+  if (argc < 2) return;
+  const std::string word = argv[1];
+  const std::vector<std::string> names = command_names(app);
+  if (word.starts_with("-") || std::find(names.begin(), names.end(), word) != names.end()) return;
+  throw Error(fmt::format("unknown command '{}'{}", word, did_you_mean(word, names)));
+}
+
+// What the parser could not place, with the nearest flag of that command.
+std::string unexpected_argument(const CLI::App& app) {
+  const auto commands = app.get_subcommands();
+  const CLI::App& command = commands.empty() ? app : *commands.front();
+  const std::vector<std::string> rest = command.remaining();
+  if (rest.empty()) return "";
+  const std::string& word = rest.front();
+  const std::string name = commands.empty() ? "nru" : "nru " + command.get_name();
+  if (!word.starts_with("-")) {
+    return fmt::format("{} does not take '{}'; see {} --help", name, word, name);
+  }
+  const std::string flag = word.substr(0, word.find('='));
+  return fmt::format("{} has no flag '{}'{}", name, flag, did_you_mean(flag, flag_names(command)));
+}
+
+// False when there is nothing left to do: help and version were asked for and given.
+bool parse(CLI::App& app, int argc, const char* const* argv) {
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    print(app.help());
+    return false;
+  } catch (const CLI::CallForVersion&) {
+    print(version_text() + "\n");
+    return false;
+  } catch (const CLI::ExtrasError& error) {
+    const std::string message = unexpected_argument(app);
+    throw Error(message.empty() ? error.what() : message);
+  } catch (const CLI::ParseError& error) {
+    const auto commands = app.get_subcommands();
+    throw Error(fmt::format("{}; see nru {}{}--help", error.what(),
+                            commands.empty() ? "" : commands.front()->get_name(),
+                            commands.empty() ? "" : " "));
+  }
+  return true;
+}
+
+int run(int argc, const char* const* argv) {
+  CLI::App app(
+      "nru trains and compares the Non-saturating Recurrent Unit and the recurrent networks around "
+      "it.",
+      "nru");
+  app.set_version_flag("--version", version_text(), "Show version, commit and torch version");
+  app.footer(kExamples);
+  app.require_subcommand(0, 1);
+  Invocation invocation;
+
+  check_command(app, argc, argv);
+  if (!parse(app, argc, argv)) return 0;
+  if (!invocation.run) {
+    print(app.help());
+    return 0;
+  }
+  return invocation.run();
+}
+
+int fail(int code, const std::string& message) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "nru: %s\n", one_line(message).c_str());
+  return code;
+}
+
+// torch appends a stack trace to its messages.
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+int run_and_report(int argc, const char* const* argv) {
+  try {
+    const int code = run(argc, argv);
+    flush_output();
+    return code;
+  } catch (const Diverged& error) {
+    return fail(kDiverged, error.what());
+  } catch (const Error& error) {
+    return fail(kUsageError, error.what());
+  } catch (const std::invalid_argument& error) {
+    return fail(kUsageError, error.what());
+  } catch (const std::bad_alloc&) {
+    return fail(kUsageError, "out of memory; choose smaller sizes or a smaller batch_size");
+  } catch (const std::exception& error) {
+    return fail(kInternalError, "internal error: " + first_line(error.what()));
+  }
+}
+
+}  // namespace
+}  // namespace nru::cli
+
+int main(int argc, char** argv) { return nru::cli::run_and_report(argc, argv); }

@@ -1,0 +1,25 @@
+// Text for people: the small things every subcommand prints with.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace nru::cli {
+
+// To standard output. Throws nru::Error when it cannot be written (a full disk), as does flush();
+// main() flushes at the end, so that no command succeeds whose output was lost.
+void print(std::string_view text);
+void flush_output();
+
+// Control characters, line ends among them, become spaces: an error is one line, and a file name
+// cannot drive the terminal.
+std::string one_line(std::string_view text);
+
+// Rows of cells as lines: columns padded to their widest cell, two spaces between, no blanks at the
+// ends of lines. `right` says which columns are numbers and line up at the right; columns beyond it
+// do not.
+std::string align(const std::vector<std::vector<std::string>>& rows,
+                  const std::vector<bool>& right = {}, std::string_view indent = "");
+
+}  // namespace nru::cli
