@@ -55,7 +55,7 @@ INSTANTIATE_TEST_SUITE_P(
                       IncludeCase{"src/tasks/a.cpp", "<cells/registry.h>"},
                       IncludeCase{"src/training/a.cpp", "<nru/cells/nru.h>"},
                       IncludeCase{"src/training/a.cpp", "\"tasks/copy.h\""},
-                      IncludeCase{"src/training/a.cpp", "\"kernels/sequence.h\""},
+                      IncludeCase{"src/training/a.cpp", "<nru/nru.h>"},
                       IncludeCase{"src/training/a.cpp", "\"cli/train.h\""},
                       IncludeCase{"src/experiments/a.cpp", "\"cells/registry.h\""},
                       IncludeCase{"src/report/a.cpp", "  \"training/result.h\""},
