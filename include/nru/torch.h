@@ -5,6 +5,7 @@
 #include <ATen/core/ivalue.h>
 // (keep the order)
 #include <torch/torch.h>
+#include <torch/version.h>
 
 #include <type_traits>
 

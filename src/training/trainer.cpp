@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <nru/error.h>
 #include <nru/version.h>
-#include <torch/version.h>
 
 #include <chrono>
 #include <cmath>
