@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <ostream>
 #include <string>
@@ -187,11 +188,17 @@ class SequenceTest : public testing::TestWithParam<SequenceCase> {
   const RunCase& run() const { return std::get<1>(GetParam()); }
 };
 
-#define NRU_ALL_SEQUENCE_CASES(suite)                                                    \
-  INSTANTIATE_TEST_SUITE_P(                                                              \
-      Cases, suite,                                                                      \
-      testing::Combine(testing::ValuesIn(cell_cases()), testing::ValuesIn(run_cases())), \
-      case_name)
+template <class Case, class F>
+std::vector<Case> those_with(const std::vector<Case>& cases, const F& property) {
+  std::vector<Case> chosen;
+  std::copy_if(cases.begin(), cases.end(), std::back_inserter(chosen), property);
+  return chosen;
+}
+
+#define NRU_SEQUENCE_CASES(suite, cells, runs)                                                  \
+  INSTANTIATE_TEST_SUITE_P(Cases, suite,                                                        \
+                           testing::Combine(testing::ValuesIn(cells), testing::ValuesIn(runs)), \
+                           case_name)
 
 // Largest |a - b| over largest |b|, and over one where b is small.
 template <class A, class B>

@@ -52,10 +52,16 @@ struct LinearOps {
   void (*accumulate_columns)(const T* d, int ld_d, int columns, int depth,
                              T* sums);                              // sums[n] += sum_k d[k, n]
   void (*add)(const T* source, std::size_t count, T* destination);  // destination += source
-  T (*max_abs)(const T* values, std::size_t count);
+  T (*max_abs)(const T* values, std::size_t count);                 // not finite if a value is not
 };
 
 template <class T>
 const LinearOps<T>& linear_ops();
+
+// The larger of two, and NaN if one of them is.
+template <class T>
+constexpr T larger_or_nan(T a, T b) {
+  return a >= b || a != a ? a : b;
+}
 
 }  // namespace nru::kernels

@@ -17,7 +17,8 @@
 #include "kernels/cpu/layer_norm-inl.h"
 #include "kernels/cpu/math-inl.h"
 #include "kernels/cpu/nru_general-inl.h"
-#include "kernels/cpu/nru_write-inl.h"
+#include "kernels/cpu/nru_write_linear-inl.h"
+#include "kernels/cpu/nru_write_relu-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace nru::kernels {
@@ -31,12 +32,13 @@ constexpr int kWeight = 0, kBias = 1, kGamma = 2,
 // ---- h ----
 
 template <class T>
-void hidden_forward(const Rows<T>& rows) {  // in place; padding is zero and stays so
+void hidden_forward(const Rows<T>& rows) {  // in place; padding is zero and stays so, NaN too
   const hn::ScalableTag<T> d;
   T* h = rows.current[kH];
   const std::ptrdiff_t count = static_cast<std::ptrdiff_t>(rows.count) * rows.ld[kH];
   for (std::ptrdiff_t j = 0; j < count; j += vector_lanes<T>()) {
-    hn::StoreU(hn::ZeroIfNegative(hn::LoadU(d, h + j)), d, h + j);
+    const auto a = hn::LoadU(d, h + j);
+    hn::StoreU(hn::IfThenElse(hn::Lt(a, hn::Zero(d)), hn::Zero(d), a), d, h + j);
   }
 }
 

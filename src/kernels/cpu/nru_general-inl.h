@@ -60,6 +60,12 @@ void form_directions(const GeneralSizes& s, const T* from, T* V) {
   }
 }
 
+// An infinite p or q belongs to heads that write nothing: it gets and passes on gradient zero.
+template <class T>
+T finite_or_zero(T x) {
+  return std::abs(x) <= std::numeric_limits<T>::max() ? x : T(0);
+}
+
 template <class T>
 void form_directions_backward(const GeneralSizes& s, const T* from, const T* d_V, T* d_from) {
   if (s.direction == NruDirection::full) {
@@ -73,8 +79,8 @@ void form_directions_backward(const GeneralSizes& s, const T* from, const T* d_V
     for (int a = 0; a < s.root; ++a) {
       T sum = 0;
       for (int j = 0; j < s.root; ++j, ++d_V) {
-        sum += *d_V * q[j];
-        d_q[j] += *d_V * p[a];
+        sum += *d_V * finite_or_zero(q[j]);
+        d_q[j] += *d_V * finite_or_zero(p[a]);
       }
       d_p[a] = sum;
     }
@@ -85,11 +91,13 @@ void form_directions_backward(const GeneralSizes& s, const T* from, const T* d_V
 // where it gets none (clamped norm, or a head that writes nothing).
 template <class T>
 T normalise_head(const GeneralSizes& s, T* v, std::int64_t* events) {
-  if (s.relu) {
-    for (int j = 0; j < s.m; ++j) v[j] = v[j] < T(0) ? T(0) : v[j];
+  bool finite = true;
+  for (int j = 0; s.relu && j < s.m; ++j) {
+    finite &= std::abs(v[j]) <= std::numeric_limits<T>::max();  // -inf, too, before it becomes 0
+    v[j] = v[j] < T(0) ? T(0) : v[j];
   }
-  const T norm = safe_norm(v, s.m, events);
-  if (s.authors_overflow && !(norm <= T(kAuthorsLargest))) {
+  const T norm = safe_norm(v, s.m);
+  if (!finite || !(norm <= (s.authors_overflow ? T(kAuthorsLargest) : kLargestNorm<T>))) {
     std::fill_n(v, s.m, T(0));
     ++events[kOverflow];
     return 0;

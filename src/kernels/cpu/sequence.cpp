@@ -72,8 +72,7 @@ struct Sequence<T>::State {
       if (program->parts[p].kind != PartKind::state) continue;
       double largest = 0;
       for (const auto& slice : slices) {
-        const double value = slice.max_abs(static_cast<int>(p));
-        if (!(value <= largest)) largest = value;  // keeps a NaN
+        largest = larger_or_nan<double>(largest, slice.max_abs(static_cast<int>(p)));
       }
       sum.max_abs.push_back(largest);
     }
