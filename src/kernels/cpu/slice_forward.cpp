@@ -86,7 +86,9 @@ void Slice<T>::load_input(const SequenceInputs<T>& inputs, int begin, int end, i
   for (int step = begin; step < end; ++step) {
     for (int r = 0; r < rows_; ++r, to += ld) {
       const std::size_t position = static_cast<std::size_t>(step) * inputs.batch + first_row_ + r;
-      if (inputs.symbols) {
+      if (finished(inputs, r, step)) {  // what lies there may be anything, NaN included
+        std::memset(to, 0, w * sizeof(T));
+      } else if (inputs.symbols) {
         std::memset(to, 0, w * sizeof(T));
         to[inputs.symbols[position]] = T(1);
       } else {
@@ -191,7 +193,7 @@ void Slice<T>::forward(const SliceCall<T>& call, bool keep) {
       const int part = states_[s];
       const T value = ops_->max_abs(at(part, slot + 1),
                                     static_cast<std::size_t>(end - begin) * rows_ * ld_[part]);
-      if (!(value <= max_abs_[part])) max_abs_[part] = value;
+      max_abs_[part] = larger_or_nan(max_abs_[part], value);
     }
     store_outputs(call, begin, end, slot);
     if (call.readout && !call.gradients) run_readout(call, begin, end, slot, false);
