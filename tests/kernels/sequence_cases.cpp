@@ -1,6 +1,7 @@
 #include "sequence_cases.h"
 
 #include <cmath>
+#include <utility>
 
 namespace nru::kernels {
 namespace {
@@ -17,9 +18,9 @@ std::vector<T> drawn(std::size_t count, std::uint64_t seed, double scale, double
 }  // namespace
 
 template <class T>
-SequenceData<T>::SequenceData(const CellCase& cell, const RunCase& r, double weight_scale,
-                              std::uint64_t seed)
-    : program(make_program<T>(cell)), run(r) {
+SequenceData<T>::SequenceData(std::shared_ptr<const Program<T>> p, const RunCase& r,
+                              double weight_scale, std::uint64_t seed)
+    : program(std::move(p)), run(r) {
   seed *= 1000;
   for (const Parameter& p : program->parameters) {
     const double fan_in = p.columns > 0 ? p.columns : 4;

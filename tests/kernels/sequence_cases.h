@@ -153,8 +153,10 @@ struct SequenceData {
   std::vector<T> input_gradient;
 
   // Small weights: with large ones an NRU amplifies every difference exponentially in time.
-  SequenceData(const CellCase& cell, const RunCase& run, double weight_scale = 0.4,
-               std::uint64_t seed = 1);
+  SequenceData(std::shared_ptr<const Program<T>> program, const RunCase& run,
+               double weight_scale = 0.4, std::uint64_t seed = 1);
+  SequenceData(const CellCase& cell, const RunCase& run, double weight_scale = 0.4)
+      : SequenceData(make_program<T>(cell), run, weight_scale) {}
 
   int input_width() const { return program->parts[kInput].width; }
   int output_width() const { return program->parts[program->output].width; }

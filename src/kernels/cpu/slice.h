@@ -62,7 +62,10 @@ class Slice {
   void copy_out(int part, int slot, int begin, int end, const SequenceInputs<T>& inputs,
                 bool zero_finished, T* destination);
 
-  void prepare_backward(const SliceCall<T>& call);
+  void plan_backward();
+  void size_gradients(const SliceCall<T>& call);
+  void load_final_gradient(const SliceCall<T>& call);
+  void clear_parameter_gradients(const SliceCall<T>& call);
   bool load_output_gradient(const SliceCall<T>& call, int begin, int end);
   bool run_readout(const SliceCall<T>& call, int begin, int end, int slot, bool gradient);
   void backward_bulk_phases(const SliceCall<T>& call, int begin, int end);
@@ -91,6 +94,7 @@ class Slice {
   std::vector<Buffer<T>>
       bulk_;  // by part: [chunk, rows, ld]; the output and what phases off the path read
   std::vector<char> has_bulk_;
+  std::vector<char> joins_path_;  // by part: the bulk gradient is added in the time loop
   std::vector<T*> gradient_pointers_, bulk_pointers_;
   std::vector<Buffer<T>> held_;  // by state part: gradients of rows that are past their length
   Buffer<T> input_gradient_;     // [chunk, rows, ld]

@@ -10,51 +10,64 @@
 
 namespace nru::kernels {
 
-// Sizes the buffers, sets the gradients of the last state, clears the parameter gradients.
+// Finds out once which gradients arrive in bulk, and which products add to what is there: a product
+// overwrites unless something has written the gradient before it.
 template <class T>
-void Slice<T>::prepare_backward(const SliceCall<T>& call) {
+void Slice<T>::plan_backward() {
+  const std::size_t parts = program_->parts.size();
+  std::vector<char> bulk_written(parts), previous_written(parts), current_written(parts);
+  has_bulk_.assign(parts, 0);
+  has_bulk_[program_->output] = bulk_written[program_->output] = 1;
+  for (const Phase<T>& phase : program_->phases) {
+    for (const Segment& s : phase.segments) has_bulk_[s.part] |= !phase.recurrent;
+  }
+  has_bulk_[kInput] = 0;
+  joins_path_ = has_bulk_;
+  for (const Phase<T>& phase : program_->phases) joins_path_[phase.part] &= phase.recurrent;
+  for (std::size_t p = 0; p < parts; ++p) {
+    previous_written[p] = program_->parts[p].carries;
+    current_written[p] = program_->parts[p].kind == PartKind::state || has_bulk_[p];
+  }
+  accumulate_.clear();
+  for (std::size_t p = program_->phases.size(); p-- > 0;) {
+    const Phase<T>& phase = program_->phases[p];
+    std::vector<char> flags;
+    for (const Segment& s : phase.segments) {
+      char& written = !phase.recurrent ? bulk_written[s.part]
+                      : s.previous     ? previous_written[s.part]
+                                       : current_written[s.part];
+      flags.push_back(written);
+      written = 1;
+    }
+    accumulate_.insert(accumulate_.begin(), flags.begin(), flags.end());
+  }
+}
+
+template <class T>
+void Slice<T>::size_gradients(const SliceCall<T>& call) {
   const std::size_t parts = program_->parts.size(), phases = program_->phases.size();
   const std::size_t chunk = std::min(chunk_steps(), call.inputs->steps);
-  const bool first_use = gradient_.empty();
-  if (first_use) {
-    gradient_.resize(parts);
-    bulk_.resize(parts);
-    held_.resize(parts);
-    has_bulk_.assign(parts, 0);
-    has_bulk_[program_->output] = 1;
-    gradient_pointers_.resize(parts);
-    bulk_pointers_.resize(parts);
-    d_pre_.resize(phases);
-    // A product adds to a gradient that something has written before it, and overwrites otherwise.
-    std::vector<char> previous_written(parts), current_written(parts);
-    for (std::size_t p = 0; p < parts; ++p) {
-      previous_written[p] = program_->parts[p].carries;
-      current_written[p] = program_->parts[p].carries || program_->parts[p].kind == PartKind::state;
-    }
-    for (std::size_t p = phases; p-- > 0;) {
-      std::vector<char> flags;
-      for (const Segment& s : program_->phases[p].segments) {
-        char& written = s.previous ? previous_written[s.part] : current_written[s.part];
-        if (!program_->phases[p].recurrent) {
-          has_bulk_[s.part] = s.part != kInput;
-          flags.push_back(s.part == program_->output);
-        } else {
-          flags.push_back(written);
-          written = 1;
-        }
-      }
-      accumulate_.insert(accumulate_.begin(), flags.begin(), flags.end());
-    }
-  }
+  gradient_.resize(parts);
+  bulk_.resize(parts);
+  held_.resize(parts);
+  gradient_pointers_.resize(parts);
+  bulk_pointers_.resize(parts);
+  d_pre_.resize(phases);
   for (std::size_t p = 0; p < parts; ++p) {
     const std::size_t row_values = static_cast<std::size_t>(rows_) * ld_[p];
     gradient_pointers_[p] = gradient_[p].require(row_values);
-    std::memset(gradient_[p].data(), 0, row_values * sizeof(T));
     if (call.inputs->lengths) held_[p].require(row_values);
     if (has_bulk_[p]) bulk_pointers_[p] = bulk_[p].require(chunk * row_values);
   }
   for (std::size_t p = 0; p < phases; ++p) {
     d_pre_[p].require(chunk * rows_ * ld_[program_->phases[p].part]);
+  }
+}
+
+template <class T>
+void Slice<T>::load_final_gradient(const SliceCall<T>& call) {
+  for (std::size_t p = 0; p < gradient_.size(); ++p) {
+    std::memset(gradient_[p].data(), 0, static_cast<std::size_t>(rows_) * ld_[p] * sizeof(T));
   }
   for (std::size_t s = 0; call.gradients->final_state && s < states_.size(); ++s) {
     const T* from = call.gradients->final_state[s];
@@ -64,20 +77,23 @@ void Slice<T>::prepare_backward(const SliceCall<T>& call) {
                   from + static_cast<std::size_t>(first_row_ + r) * w, w * sizeof(T));
     }
   }
+}
+
+template <class T>
+void Slice<T>::clear_parameter_gradients(const SliceCall<T>& call) {
   std::vector<std::int64_t> sizes;
   for (const Parameter& p : program_->parameters) sizes.push_back(p.size());
   if (call.readout) {
     sizes.push_back(static_cast<std::int64_t>(call.readout->classes) * width(program_->output));
     sizes.push_back(call.readout->classes);
   }
+  // Products write whole vectors behind the last row.
+  constexpr std::size_t kSlack = 2 * kAlignment / sizeof(T);
   std::size_t total = 0;
-  constexpr std::size_t kSlack =
-      2 * kAlignment / sizeof(T);  // products write whole vectors behind the last row
   for (std::int64_t n : sizes) total += n + kSlack;
-  parameter_storage_.require(total);
-  std::memset(parameter_storage_.data(), 0, total * sizeof(T));
+  T* next = parameter_storage_.require(total);
+  std::memset(next, 0, total * sizeof(T));
   parameter_gradients_.clear();
-  T* next = parameter_storage_.data();
   for (std::int64_t n : sizes) {
     parameter_gradients_.push_back(next);
     next += n + kSlack;
@@ -165,10 +181,14 @@ void Slice<T>::backward_step(const SliceCall<T>& call, int step, int chunk_step,
       std::memset(g, 0, width(part) * sizeof(T));
     }
   }
-  for (std::size_t p = 0; bulk && p < bulk_.size(); ++p) {
-    if (!has_bulk_[p] || program_->parts[p].kind != PartKind::state) continue;
+  for (std::size_t p = 0; p < bulk_.size(); ++p) {
+    if (!joins_path_[p]) continue;
     const std::size_t block = static_cast<std::size_t>(rows_) * ld_[p];
-    ops_->add(bulk_[p].data() + chunk_step * block, block, gradient_[p].data());
+    const T* from = bulk_[p].data() + chunk_step * block;
+    if (program_->parts[p].kind != PartKind::state) {  // nothing may be left of a later step's
+      std::memset(gradient_[p].data(), 0, block * sizeof(T));
+    }
+    if (bulk) ops_->add(from, block, gradient_[p].data());
   }
   for (int p = static_cast<int>(program_->phases.size()); p-- > 0;) {
     if (program_->phases[p].recurrent) backward_phase(call, p, step, chunk_step);
@@ -227,7 +247,10 @@ void Slice<T>::store_input_gradient(const SliceCall<T>& call, int begin, int end
 template <class T>
 void Slice<T>::backward(const SliceCall<T>& call) {
   const int steps = call.inputs->steps, chunk = std::min(chunk_steps(), steps);
-  prepare_backward(call);
+  if (accumulate_.empty()) plan_backward();
+  size_gradients(call);
+  load_final_gradient(call);
+  clear_parameter_gradients(call);
   bool off_path = false;
   for (const auto& phase : program_->phases) off_path |= !phase.recurrent;
   for (int end = steps, begin = 0; end > 0; end = begin) {
