@@ -106,24 +106,33 @@ bool Trainer::better(const Metrics& valid) const {
   if (setup_.task_info->select_by == tasks::SelectBy::accuracy) {
     return valid.accuracy.value_or(0) > state_.best.valid->accuracy.value_or(0);
   }
-  return valid.loss.value_or(INFINITY) < state_.best.valid->loss.value_or(INFINITY);
+  // A loss that is not a number must not stay the best because nothing compares below it.
+  const auto loss = [](const Metrics& metrics) {
+    const double value = metrics.loss.value_or(INFINITY);
+    return std::isnan(value) ? INFINITY : value;
+  };
+  return loss(valid) < loss(*state_.best.valid);
 }
 
-void Trainer::evaluate_and_select() {
-  const Evaluation valid = evaluate(*setup_.engine, *setup_.task, tasks::Split::valid);
-  metrics_.append(valid.row(state_.update, epoch(), tasks::Split::valid, seconds()));
-  if (!better(valid.metrics())) return;
-  state_.best.update = state_.update;
-  state_.best.valid = valid.metrics();
+// Keeps the weights where `valid` is the best so far.
+void Trainer::select(const Metrics& valid) {
+  if (!better(valid)) return;
+  state_.best = {state_.update, valid, std::nullopt};
   save_weights(paths().best(), setup_.parameters,
                {{"task", setup_.config.task},
                 {"cell", setup_.config.cell},
                 {"update", fmt::format("{}", state_.update)}});
 }
 
+void Trainer::evaluate_and_select() {
+  const Evaluation valid = evaluate(*setup_.engine, *setup_.task, tasks::Split::valid);
+  metrics_.append(valid.row(state_.update, epoch(), tasks::Split::valid, seconds()));
+  select(valid.metrics());
+}
+
 Trainer::Stop Trainer::skip_update(const StepOutcome& outcome, double norm) {
   state_.window.add_skipped(outcome.overflows);
-  if (setup_.task->baseline() > 0) state_.tracker.add(INFINITY);
+  if (batch_.baseline > 0) state_.tracker.add(INFINITY);
   if (++state_.skipped_in_a_row < kMostSkipped) return Stop::none;
   message_ = fmt::format(
       "{} updates in a row had a non-finite loss or gradient, the last at update {} (loss {}, "
@@ -172,7 +181,7 @@ Trainer::Outcome Trainer::run(Progress& progress) {
       stop = Stop::time;
     } else {
       stop = update_once();
-      if (stop != Stop::none) break;  // diverged: the last good checkpoint stays
+      if (stop != Stop::none) break;
       progress.update(
           {state_.update, state_.window.mean_loss(), state_.window.mean_relative_loss()});
       if (!announced && state_.tracker.solved_at()) {
@@ -194,15 +203,37 @@ Trainer::Outcome Trainer::run(Progress& progress) {
       : stop == Stop::finished
           ? (state_.tracker.solved_at() ? RunStatus::solved : RunStatus::finished)
           : RunStatus::interrupted;
-  if (stop != Stop::diverged) save();
+  if (stop == Stop::diverged) {
+    log();  // the last good checkpoint stays, but what happened since is on record
+  } else {
+    save();
+  }
   outcome.result =
       finish(status, stop == Stop::solved || stop == Stop::finished || stop == Stop::time);
   write_result(paths().result(), outcome.result);
   return outcome;
 }
 
-// The result; with `evaluate_splits`, also the final metrics, those of the best weights, and the
-// last lines of metrics.csv.
+Metrics Trainer::test_of_best() {
+  const std::vector<float> last(setup_.parameters.values(),
+                                setup_.parameters.values() + setup_.parameters.size());
+  load_weights(paths().best(), setup_.parameters);
+  const Metrics test = evaluate(*setup_.engine, *setup_.task, tasks::Split::test).metrics();
+  std::copy(last.begin(), last.end(), setup_.parameters.values());
+  return test;
+}
+
+// The mean since the last line of metrics.csv, or that line's where none came after it.
+std::optional<Metrics> Trainer::last_training_loss() const {
+  if (const auto loss = state_.window.mean_loss()) return Metrics{loss, {}, {}};
+  const std::vector<MetricsRow> rows = read_metrics(paths().metrics());
+  for (auto row = rows.rbegin(); row != rows.rend(); ++row) {
+    if (row->split == "train" && row->loss) return Metrics{row->loss, {}, {}};
+  }
+  return std::nullopt;
+}
+
+// The result; with `evaluate_splits`, also the final metrics and those of the best weights.
 Result Trainer::finish(RunStatus status, bool evaluate_splits) {
   const RunConfig& config = setup_.config;
   Result result;
@@ -221,27 +252,22 @@ Result Trainer::finish(RunStatus status, bool evaluate_splits) {
   result.commit = commit();
   result.versions = {{"nru", version()}, {"torch", TORCH_VERSION}};
   if (evaluate_splits) {
-    const Evaluation valid = evaluate(*setup_.engine, *setup_.task, tasks::Split::valid);
-    const Evaluation test = evaluate(*setup_.engine, *setup_.task, tasks::Split::test);
-    result.final.valid = valid.metrics();
-    result.final.test = test.metrics();
-    if (better(valid.metrics())) {
-      state_.best.update = state_.update;
-      state_.best.valid = valid.metrics();
-      state_.best.test = test.metrics();
-      save_weights(paths().best(), setup_.parameters,
-                   {{"task", config.task},
-                    {"cell", config.cell},
-                    {"update", fmt::format("{}", state_.update)}});
-    } else {
-      const std::vector<float> last(setup_.parameters.values(),
-                                    setup_.parameters.values() + setup_.parameters.size());
-      load_weights(paths().best(), setup_.parameters);
-      state_.best.test = evaluate(*setup_.engine, *setup_.task, tasks::Split::test).metrics();
-      std::copy(last.begin(), last.end(), setup_.parameters.values());
+    const Metrics valid = evaluate(*setup_.engine, *setup_.task, tasks::Split::valid).metrics();
+    const Metrics test = evaluate(*setup_.engine, *setup_.task, tasks::Split::test).metrics();
+    result.final.valid = valid;
+    result.final.test = test;
+    // Only where a run ends, not where its time was up: going on must not know that it was.
+    if (status != RunStatus::interrupted) {
+      select(valid);
+      save();
+    }
+    if (state_.best.update == state_.update) {
+      state_.best.test = test;
+    } else if (state_.best.update) {
+      state_.best.test = test_of_best();
     }
   }
-  if (const auto loss = state_.window.mean_loss()) result.final.train = Metrics{loss, {}, {}};
+  result.final.train = last_training_loss();
   result.best = state_.best;
   result.seconds = seconds();
   return result;

@@ -57,6 +57,9 @@ class Trainer {
   void evaluate_and_select();
   void save();
   bool better(const Metrics& valid) const;
+  void select(const Metrics& valid);
+  Metrics test_of_best();
+  std::optional<Metrics> last_training_loss() const;
   std::optional<std::int64_t> epoch() const;
   double seconds() const;
   Result finish(RunStatus status, bool evaluate_splits);
