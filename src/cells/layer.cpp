@@ -15,6 +15,8 @@ using torch::Tensor;
 
 namespace {
 
+constexpr std::int64_t kLargestSize = 1'000'000;  // the kernels count rows and columns in ints
+
 std::string shape_of(const Tensor& t) { return fmt::format("[{}]", fmt::join(t.sizes(), ", ")); }
 
 }  // namespace
@@ -36,6 +38,8 @@ const Tensor& Weights::operator()(std::string_view name) const {
 LayerImpl::LayerImpl(LayerSettings settings) : settings_(settings) {
   const auto positive = [](const char* name, std::int64_t value) {
     if (value < 1) throw Error(fmt::format("{} must be at least 1, got {}", name, value));
+    if (value > kLargestSize)
+      throw Error(fmt::format("{} must be at most {}, got {}", name, kLargestSize, value));
   };
   positive("input_size", settings.input_size);
   positive("hidden_size", settings.hidden_size);

@@ -19,6 +19,8 @@ using torch::Tensor;
 constexpr double kClamp = 1e-12;            // v = f(.) / max(|f(.)|_5, kClamp)
 constexpr double kAuthorsLargest = 5.07e7;  // FLT_MAX^(1/5)
 
+constexpr std::int64_t kLargestProduct = 100'000'000;  // the kernels count rows in ints
+
 bool is_square(std::int64_t n) {
   const auto root = static_cast<std::int64_t>(std::llround(std::sqrt(static_cast<double>(n))));
   return n > 0 && root * root == n;
@@ -36,6 +38,11 @@ void check(const NRUOptions& o) {
   if (o.memory_size() < 1)
     throw Error(fmt::format("memory_size must be at least 1, got {}", o.memory_size()));
   if (o.heads() < 1) throw Error(fmt::format("heads must be at least 1, got {}", o.heads()));
+  if (o.heads() > kLargestProduct / o.memory_size()) {
+    throw Error(
+        fmt::format("heads * memory_size must be at most {}, got heads = {} and memory_size = {}",
+                    kLargestProduct, o.heads(), o.memory_size()));
+  }
   using Direction = NRUOptions::Direction;
   const std::int64_t factor = o.direction() == Direction::shared ? o.heads() : 1;
   if (o.direction() == Direction::full || is_square(factor * o.memory_size())) return;
