@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <nru/error.h>
 #include <nru/version.h>
-#include <torch/version.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -16,6 +15,7 @@
 
 #include "cli/commands.h"
 #include "cli/text.h"
+#include "cli/torch_facts.h"
 #include "support/suggest.h"
 
 namespace nru::cli {
@@ -24,6 +24,8 @@ namespace {
 constexpr int kInternalError = 1;
 constexpr int kUsageError = 2;
 constexpr int kDiverged = 3;
+
+constexpr char kOutOfMemory[] = "out of memory; choose smaller sizes or a smaller batch_size";
 
 constexpr char kExamples[] =
     R"(Examples:
@@ -38,7 +40,7 @@ constexpr char kExamples[] =
 nru COMMAND --help says more about each command.)";
 
 std::string version_text() {
-  return fmt::format("nru {} (commit {}, torch {})", version(), commit(), TORCH_VERSION);
+  return fmt::format("nru {} (commit {}, torch {})", version(), commit(), torch_version());
 }
 
 std::vector<std::string> command_names(const CLI::App& app) {
@@ -111,6 +113,10 @@ int run(int argc, const char* const* argv) {
   app.footer(kExamples);
   app.require_subcommand(0, 1);
   Invocation invocation;
+  add_train(app, invocation);
+  add_eval(app, invocation);
+  add_list(app, invocation);
+  add_doctor(app, invocation);
 
   check_command(app, argc, argv);
   if (!parse(app, argc, argv)) return 0;
@@ -142,9 +148,13 @@ int run_and_report(int argc, const char* const* argv) {
   } catch (const std::invalid_argument& error) {
     return fail(kUsageError, error.what());
   } catch (const std::bad_alloc&) {
-    return fail(kUsageError, "out of memory; choose smaller sizes or a smaller batch_size");
+    return fail(kUsageError, kOutOfMemory);
   } catch (const std::exception& error) {
-    return fail(kInternalError, "internal error: " + first_line(error.what()));
+    const std::string what = first_line(error.what());
+    if (what.find("can't allocate memory") != std::string::npos) {  // torch's bad_alloc
+      return fail(kUsageError, kOutOfMemory);
+    }
+    return fail(kInternalError, "internal error: " + what);
   }
 }
 

@@ -1,0 +1,174 @@
+// `nru doctor`: what this machine offers, what is missing, and the command that fixes it.
+#include <fmt/format.h>
+#include <nru/error.h>
+#include <nru/version.h>
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.h"
+#include "cli/machine.h"
+#include "cli/text.h"
+#include "cli/torch_facts.h"
+#include "kernels/cpu/gemm.h"
+#include "kernels/cpu/threads.h"
+#include "training/trainer.h"
+
+namespace nru::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Problem {
+  std::string what;
+  std::string fix;  // a command, or advice where none helps
+};
+
+struct Findings {
+  Blas blas;
+  std::string simd;
+  std::optional<std::filesystem::path> gnuplot;
+  std::filesystem::path data;
+  bool data_found = false;
+  std::string trial;  // empty: the trial update went well
+  std::vector<Problem> problems;
+
+  bool can_train() const { return trial.empty(); }
+};
+
+// One small update through the kernels and through torch: if they agree, training works here.
+std::string trial_update() {
+  try {
+    training::ConfigSources sources;
+    sources.flags = {{"task", "copy"}, {"cell", "nru"}, {"lag", "5"}};
+    training::RunConfig config = resolve_config(sources, training::cell_defaults);
+    tasks::Batch batch;
+    const auto loss = [&](const char* backend) {
+      config.backend = backend;
+      training::Setup setup(config);
+      setup.task->make_batch(tasks::Split::train, 0, batch);
+      return setup.engine->compute_gradients(batch).loss;
+    };
+    const double fused = loss("fused"), reference = loss("reference");
+    // Both are float32 sums over 25 steps; rounding stays far below, a wrong kernel far above.
+    if (std::abs(fused - reference) < 1e-4) return "";
+    return fmt::format("the kernels' loss {} is not torch's {}", fused, reference);
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+std::vector<Problem> problems_of(const Findings& f) {
+  std::vector<Problem> problems;
+  if (!f.can_train()) {
+    problems.push_back({"a trial update failed: " + one_line(f.trial),
+                        "rebuild (make clean build); if it stays, report it with this output"});
+  }
+  if (f.blas.kind == "reference") {
+    problems.push_back(
+        {"torch multiplies with the reference BLAS: --backend reference is 3 to 20 "
+         "times slower than it could be",
+         "sudo apt-get install libopenblas0-openmp"});
+  } else if (f.blas.kind == "openblas-pthread") {
+    problems.push_back({"this OpenBLAS (pthread) has threads of its own that fight with torch's",
+                        "sudo apt-get install libopenblas0-openmp && sudo apt-get remove "
+                        "libopenblas0-pthread"});
+  }
+  if (f.simd != "AVX2" && !f.simd.starts_with("AVX3") && !f.simd.starts_with("NEON") &&
+      !f.simd.starts_with("SVE")) {
+    problems.push_back({fmt::format("the kernels run at SIMD level {}, well below AVX2", f.simd),
+                        "use a machine (or a virtual machine's CPU type) with AVX2"});
+  }
+  if (!f.gnuplot)
+    problems.push_back({"gnuplot is missing: no SVG figures", "sudo apt-get install gnuplot-nox"});
+  return problems;
+}
+
+Findings examine() {
+  Findings f;
+  f.blas = find_blas();
+  f.simd = kernels::linear_ops<float>().target;
+  f.gnuplot = find_program("gnuplot");
+  f.data = data_directory();
+  std::error_code ignored;
+  f.data_found =
+      std::filesystem::is_directory(f.data, ignored) && !std::filesystem::is_empty(f.data, ignored);
+  f.trial = trial_update();
+  f.problems = problems_of(f);
+  return f;
+}
+
+std::string gibibytes(std::int64_t bytes) {
+  return bytes > 0 ? fmt::format("{:.1f} GiB", static_cast<double>(bytes) / (1 << 30)) : "unknown";
+}
+
+std::string human_text(const Findings& f) {
+  std::vector<std::vector<std::string>> rows = {
+      {"nru", fmt::format("{} (commit {})", version(), commit())},
+      {"torch", torch_version()},
+      {"BLAS",
+       fmt::format("{} ({})", f.blas.kind, f.blas.library.empty() ? "built in" : f.blas.library)},
+      {"CPU", fmt::format("{}, {} cores", cpu_model(), cpu_count())},
+      {"SIMD", fmt::format("{}, {} floats per vector", f.simd, kernels::linear_ops<float>().lanes)},
+      {"threads", fmt::format("{}", kernels::available_threads())},
+      {"memory",
+       fmt::format("{}, {} available", gibibytes(memory_bytes()), gibibytes(memory_available()))},
+      {"CUDA",
+       cuda_devices() > 0
+           ? fmt::format("torch sees {} GPU(s); this build trains on the CPU", cuda_devices())
+           : "no GPU; this build trains on the CPU"},
+      {"gnuplot", f.gnuplot ? f.gnuplot->string() : "missing"},
+      {"data", f.data_found ? f.data.string()
+                            : f.data.string() + ": no data sets, and no task here needs one"},
+      {"training", f.can_train() ? "works" : "does not work"}};
+  std::string text = align(rows);
+  for (const Problem& problem : f.problems)
+    text += fmt::format("\nproblem: {}\n    fix: {}\n", problem.what, problem.fix);
+  return text;
+}
+
+std::string json_text(const Findings& f) {
+  Json problems = Json::array();
+  for (const Problem& problem : f.problems)
+    problems.push_back({{"problem", problem.what}, {"fix", problem.fix}});
+  const Json json = {
+      {"version", version()},
+      {"commit", commit()},
+      {"torch", torch_version()},
+      {"blas", {{"kind", f.blas.kind}, {"library", f.blas.library}, {"details", f.blas.details}}},
+      {"cpu", cpu_model()},
+      {"cores", cpu_count()},
+      {"simd", f.simd},
+      {"threads", kernels::available_threads()},
+      {"memory_bytes", memory_bytes()},
+      {"memory_available_bytes", memory_available()},
+      {"cuda", {{"built", false}, {"devices", cuda_devices()}}},
+      {"gnuplot", f.gnuplot ? Json(f.gnuplot->string()) : Json(nullptr)},
+      {"data", {{"directory", f.data.string()}, {"found", f.data_found}}},
+      {"can_train", f.can_train()},
+      {"problems", problems}};
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+void add_doctor(CLI::App& app, Invocation& invocation) {
+  CLI::App* command =
+      app.add_subcommand("doctor", "Say what this machine offers and what is missing");
+  const auto json = std::make_shared<bool>(false);
+  command->add_flag("--json", *json, "print JSON");
+  command->footer(
+      "Exit code 0 when this machine can train, 1 when it cannot.\n\nExamples:\n"
+      "  nru doctor\n  nru doctor --json");
+  command->callback([json, &invocation] {
+    invocation.run = [json] {
+      const Findings findings = examine();
+      print(*json ? json_text(findings) : human_text(findings));
+      return findings.can_train() ? 0 : 1;
+    };
+  });
+}
+
+}  // namespace nru::cli

@@ -1,0 +1,156 @@
+// `nru eval RUN`: the loss and scores of a run's weights on one split, through the same engine that
+// trained them.
+#include <fmt/format.h>
+#include <nru/error.h>
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.h"
+#include "cli/summary.h"
+#include "cli/text.h"
+#include "support/safetensors.h"
+#include "support/suggest.h"
+#include "training/trainer.h"
+
+namespace nru::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using training::Evaluation;
+using training::RunPaths;
+
+struct Given {
+  std::string run;
+  std::string split = "test";
+  std::string weights;  // empty: best where there are any, else last
+  bool json = false;
+};
+
+tasks::Split split_of(const std::string& name) {
+  std::vector<std::string> known;
+  for (const tasks::Split split : {tasks::Split::train, tasks::Split::valid, tasks::Split::test}) {
+    if (name == to_string(split)) return split;
+    known.emplace_back(to_string(split));
+  }
+  throw Error(fmt::format("unknown split '{}'{}", name, did_you_mean(name, known)));
+}
+
+training::RunConfig config_of(const RunPaths& paths) {
+  if (!std::filesystem::exists(paths.config())) {
+    throw Error(
+        fmt::format("{} is not a run directory (no config.toml); give the --out of nru train",
+                    paths.directory.string()));
+  }
+  training::ConfigSources sources;
+  sources.file = paths.config();
+  return resolve_config(sources, training::cell_defaults);
+}
+
+struct WeightsFile {
+  std::string kind;  // best | last
+  std::filesystem::path path;
+};
+
+WeightsFile choose_weights(const RunPaths& paths, const std::string& asked) {
+  if (!asked.empty() && asked != "best" && asked != "last") {
+    throw Error(
+        fmt::format("unknown weights '{}'{}", asked, did_you_mean(asked, {"best", "last"})));
+  }
+  const bool best = std::filesystem::exists(paths.best());
+  const bool last = std::filesystem::exists(paths.checkpoint());
+  if (best && asked != "last") return {"best", paths.best()};
+  if (last && asked != "best") return {"last", paths.checkpoint()};
+  if (best || last) {
+    throw Error(fmt::format("{} has no {} weights yet; use --weights {}", paths.directory.string(),
+                            asked, best ? "best" : "last"));
+  }
+  throw Error(fmt::format("{} has no weights yet; train it first: {}", paths.directory.string(),
+                          resume_command(paths.directory.string())));
+}
+
+// The update after which the weights were saved, if the file says so.
+std::optional<std::int64_t> update_of(const std::filesystem::path& path) {
+  const SafetensorsFile file = SafetensorsFile::load(path);
+  const auto found = file.metadata().find("update");
+  if (found == file.metadata().end()) return std::nullopt;
+  std::int64_t update = 0;
+  const char* end = found->second.data() + found->second.size();
+  const auto read = std::from_chars(found->second.data(), end, update);
+  return read.ec == std::errc() && read.ptr == end ? std::optional(update) : std::nullopt;
+}
+
+template <class T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+std::string json_text(const Given& given, const training::RunConfig& config,
+                      const WeightsFile& weights, const Evaluation& result) {
+  const Json json = {{"run", given.run},
+                     {"task", config.task},
+                     {"cell", config.cell},
+                     {"weights", weights.kind},
+                     {"update", or_null(update_of(weights.path))},
+                     {"split", given.split},
+                     {"loss", result.loss},
+                     {"relative_loss", or_null(result.relative_loss)},
+                     {"accuracy", or_null(result.accuracy)},
+                     {"exact", or_null(result.exact)},
+                     {"bpc", or_null(result.bpc)}};
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string human_text(const Given& given, const training::RunConfig& config,
+                       const WeightsFile& weights, const Evaluation& result) {
+  const auto update = update_of(weights.path);
+  std::vector<std::vector<std::string>> rows;
+  rows.push_back({"loss", fmt::format("{:.6g}", result.loss)});
+  if (result.relative_loss)
+    rows.push_back({"of the baseline", fmt::format("{:.4g} %", 100 * *result.relative_loss)});
+  if (result.accuracy)
+    rows.push_back({"accuracy", fmt::format("{:.4g} %", 100 * *result.accuracy)});
+  if (result.exact)
+    rows.push_back({"exact", fmt::format("{:.4g} % of the sequences", 100 * *result.exact)});
+  if (result.bpc) rows.push_back({"bpc", fmt::format("{:.4f}", *result.bpc)});
+  return fmt::format("{}, {} weights{}, {} split\n{}", run_label(config), weights.kind,
+                     update ? fmt::format(" (update {})", training::format_count(*update)) : "",
+                     given.split, align(rows, {}, "  "));
+}
+
+int evaluate_run(const Given& given) {
+  const tasks::Split split = split_of(given.split);
+  const RunPaths paths{given.run};
+  const training::RunConfig config = config_of(paths);
+  const WeightsFile weights = choose_weights(paths, given.weights);
+  training::Setup setup(config);
+  load_weights(weights.path, setup.parameters);
+  const Evaluation result = evaluate(*setup.engine, *setup.task, split);
+  print(given.json ? json_text(given, config, weights, result)
+                   : human_text(given, config, weights, result));
+  return 0;
+}
+
+}  // namespace
+
+void add_eval(CLI::App& app, Invocation& invocation) {
+  CLI::App* command = app.add_subcommand("eval", "Evaluate the weights of a run");
+  const auto given = std::make_shared<Given>();
+  command->add_option("RUN", given->run, "run directory")->required()->type_name("");
+  command->add_option("--split", given->split, "train, valid or test (default test)")
+      ->type_name("NAME");
+  command
+      ->add_option("--weights", given->weights,
+                   "best (by validation) or last; default: best where there are any")
+      ->type_name("NAME");
+  command->add_flag("--json", given->json, "print JSON");
+  command->footer(R"(Examples:
+  nru eval runs/copy-100-nru-seed1
+  nru eval runs/copy-100-nru-seed1 --split valid --weights last --json)");
+  command->callback(
+      [given, &invocation] { invocation.run = [given] { return evaluate_run(*given); }; });
+}
+
+}  // namespace nru::cli

@@ -1,0 +1,260 @@
+// `nru list`: what the tables of cells and tasks hold, with the sizes and the exact parameter
+// counts that a run would have.
+#include <fmt/format.h>
+#include <nru/error.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "cells/model.h"
+#include "cells/registry.h"
+#include "cli/commands.h"
+#include "cli/text.h"
+#include "support/suggest.h"
+#include "tasks/registry.h"
+#include "training/progress.h"
+#include "training/trainer.h"
+
+namespace nru::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using tasks::TaskInfo;
+using training::format_count;
+
+struct Given {
+  std::string name;
+  bool options = false;
+  bool json = false;
+};
+
+training::RunConfig default_config(const TaskInfo& task, const CellInfo& cell) {
+  training::ConfigSources sources;
+  sources.flags = {{"task", task.name}, {"cell", cell.name}};
+  return resolve_config(sources, training::cell_defaults);
+}
+
+// A task with default settings; null where its data is not on this machine.
+std::unique_ptr<tasks::Task> make_task(const TaskInfo& info) {
+  try {
+    return info.make(task_settings(default_config(info, cells().front())));
+  } catch (const Error&) {
+    return nullptr;
+  }
+}
+
+std::optional<std::int64_t> parameters_on(const TaskInfo& info, const tasks::Task* task,
+                                          const CellInfo& cell) {
+  if (task == nullptr) return std::nullopt;
+  return count_parameters({cell.name, default_config(info, cell).cell_options, task->input_size(),
+                           task->output_size()});
+}
+
+// The sizes of a cell by the tasks' size classes, as a run gets them.
+std::vector<std::pair<std::string, OptionMap>> sizes_of(const CellInfo& cell) {
+  std::set<std::string> classes;
+  for (const TaskInfo& task : tasks::tasks()) classes.insert(task.size_class);
+  std::vector<std::pair<std::string, OptionMap>> sizes;
+  for (const auto& [size_class, options] : cell.sizes) {
+    if (classes.contains(size_class)) sizes.emplace_back(size_class, options);
+  }
+  return sizes;
+}
+
+Json json_of(const OptionValue& value) {
+  return std::visit([](const auto& v) { return Json(v); }, value);
+}
+
+Json json_of(const OptionMap& options) {
+  Json json = Json::object();
+  for (const auto& [key, value] : options) json[key] = json_of(value);
+  return json;
+}
+
+Json json_of(const std::vector<OptionSpec>& specs) {
+  Json json = Json::array();
+  for (const OptionSpec& spec : specs) {
+    Json option = {
+        {"key", spec.key}, {"default", json_of(spec.default_value)}, {"help", spec.help}};
+    if (!spec.choices.empty()) option["choices"] = spec.choices;
+    json.push_back(option);
+  }
+  return json;
+}
+
+Json json_of(const CellInfo& cell) {
+  Json parameters = Json::object(), sizes = Json::object();
+  for (const TaskInfo& info : tasks::tasks()) {
+    const auto count = parameters_on(info, make_task(info).get(), cell);
+    parameters[info.name] = count ? Json(*count) : Json(nullptr);
+  }
+  for (const auto& [size_class, options] : sizes_of(cell)) sizes[size_class] = json_of(options);
+  return {{"name", cell.name},
+          {"parameters", parameters},
+          {"summary", cell.summary},
+          {"sizes", sizes},
+          {"options", json_of(cell.options)}};
+}
+
+Json json_of(const TaskInfo& info) {
+  const auto task = make_task(info);
+  const auto& defaults = info.defaults;
+  return {{"name", info.name},
+          {"summary", info.summary},
+          {"size_class", info.size_class},
+          {"input_size", task ? Json(task->input_size()) : Json(nullptr)},
+          {"output_size", task ? Json(task->output_size()) : Json(nullptr)},
+          {"lag", defaults.lag ? Json(*defaults.lag) : Json(nullptr)},
+          {"batch_size", defaults.batch_size},
+          {"updates", defaults.updates},
+          {"epochs", defaults.epochs},
+          {"baseline_loss", task && task->baseline() > 0 ? Json(task->baseline()) : Json(nullptr)},
+          {"options", json_of(info.options)}};
+}
+
+std::string json_text() {
+  Json json = {{"cells", Json::array()}, {"tasks", Json::array()}, {"experiments", Json::array()}};
+  for (const CellInfo& cell : cells()) json["cells"].push_back(json_of(cell));
+  for (const TaskInfo& task : tasks::tasks()) json["tasks"].push_back(json_of(task));
+  return json.dump(2) + "\n";
+}
+
+std::string sizes_text(const OptionMap& sizes) {
+  std::vector<std::string> parts;
+  for (const auto& [key, value] : sizes) parts.push_back(key + "=" + to_string(value));
+  return fmt::format("{}", fmt::join(parts, " "));
+}
+
+std::string length_text(const tasks::RunDefaults& defaults) {
+  return defaults.epochs > 0 ? fmt::format("{} epochs", format_count(defaults.epochs))
+                             : fmt::format("{} updates", format_count(defaults.updates));
+}
+
+std::string cells_text() {
+  std::vector<std::string> header{"cell"};
+  std::vector<std::unique_ptr<tasks::Task>> made;
+  for (const TaskInfo& info : tasks::tasks()) {
+    header.push_back(info.name);
+    made.push_back(make_task(info));
+  }
+  std::vector<std::vector<std::string>> rows{header};
+  std::vector<bool> right(header.size(), true);
+  right.front() = false;
+  for (const CellInfo& cell : cells()) {
+    std::vector<std::string> row{cell.name};
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      const auto count = parameters_on(tasks::tasks()[i], made[i].get(), cell);
+      row.push_back(count ? format_count(*count) : "-");
+    }
+    row.push_back(cell.summary);
+    rows.push_back(row);
+  }
+  return "Cells, and their parameters on each task:\n" + align(rows, right, "  ");
+}
+
+std::string all_sizes_text() {
+  std::vector<std::vector<std::string>> rows;
+  for (const CellInfo& cell : cells()) {
+    for (const auto& [size_class, options] : sizes_of(cell))
+      rows.push_back({cell.name, size_class, sizes_text(options)});
+  }
+  return "Sizes of the cells by the tasks' size class:\n" + align(rows, {}, "  ");
+}
+
+std::string tasks_text() {
+  std::vector<std::vector<std::string>> rows;
+  for (const TaskInfo& info : tasks::tasks()) {
+    const auto& defaults = info.defaults;
+    rows.push_back({info.name, "sizes " + info.size_class,
+                    defaults.lag ? fmt::format("lag {}", *defaults.lag) : "",
+                    fmt::format("batch {}", defaults.batch_size), length_text(defaults),
+                    info.summary});
+  }
+  return "Tasks:\n" + align(rows, {}, "  ");
+}
+
+std::string options_text(const std::string& title, const std::string& prefix,
+                         const std::vector<OptionSpec>& specs) {
+  if (specs.empty()) return title + ": none\n";
+  std::vector<std::vector<std::string>> rows;
+  for (const OptionSpec& spec : specs) {
+    std::string help = spec.help;
+    if (!spec.choices.empty()) help += fmt::format(" ({})", fmt::join(spec.choices, ", "));
+    rows.push_back({prefix + spec.key, to_string(spec.default_value), help});
+  }
+  return title + " (key, default, meaning):\n" + align(rows, {}, "  ");
+}
+
+std::string cell_text(const CellInfo& cell) {
+  std::string text = fmt::format("{}: {}\n", cell.name, cell.summary);
+  std::vector<std::vector<std::string>> rows;
+  for (const TaskInfo& info : tasks::tasks()) {
+    const auto count = parameters_on(info, make_task(info).get(), cell);
+    const auto sizes = cell.sizes.find(info.size_class);
+    rows.push_back({"on " + info.name, count ? format_count(*count) + " parameters" : "",
+                    sizes == cell.sizes.end() ? "" : sizes_text(sizes->second)});
+  }
+  text += align(rows, {}, "  ");
+  return text + options_text("Options of cell " + cell.name, "cell.", cell.options);
+}
+
+std::string task_text(const TaskInfo& info) {
+  return fmt::format("{}: {}\n", info.name, info.summary) +
+         options_text("Options of task " + info.name, "task_options.", info.options);
+}
+
+std::string named_text(const std::string& name, bool json) {
+  std::vector<std::string> known;
+  for (const CellInfo& cell : cells()) {
+    if (cell.name == name) return json ? json_of(cell).dump(2) + "\n" : cell_text(cell);
+    known.push_back(cell.name);
+  }
+  for (const TaskInfo& task : tasks::tasks()) {
+    if (task.name == name) return json ? json_of(task).dump(2) + "\n" : task_text(task);
+    known.push_back(task.name);
+  }
+  throw Error(fmt::format("no cell or task is called '{}'{}", name, did_you_mean(name, known)));
+}
+
+std::string every_option_text() {
+  std::string text = options_text("Keys of every run", "", training::run_keys());
+  for (const TaskInfo& task : tasks::tasks())
+    text += "\n" + options_text("Options of task " + task.name, "task_options.", task.options);
+  for (const CellInfo& cell : cells())
+    text += "\n" + options_text("Options of cell " + cell.name, "cell.", cell.options);
+  return text;
+}
+
+int list(const Given& given) {
+  if (!given.name.empty()) {
+    print(named_text(given.name, given.json));
+  } else if (given.json) {
+    print(json_text());
+  } else if (given.options) {
+    print(every_option_text());
+  } else {
+    print(cells_text() + "\n" + all_sizes_text() + "\n" + tasks_text() +
+          "\nnru list NAME shows the options of one, nru list --options all keys.\n");
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_list(CLI::App& app, Invocation& invocation) {
+  CLI::App* command = app.add_subcommand("list", "Show cells and tasks, their sizes and options");
+  const auto given = std::make_shared<Given>();
+  command->add_option("NAME", given->name, "a cell or task: show its options")->type_name("");
+  command->add_flag("--options", given->options, "every key of a configuration");
+  command->add_flag("--json", given->json, "print JSON");
+  command->footer(R"(Examples:
+  nru list
+  nru list nru
+  nru list --json)");
+  command->callback([given, &invocation] { invocation.run = [given] { return list(*given); }; });
+}
+
+}  // namespace nru::cli
