@@ -116,7 +116,6 @@ int run(int argc, const char* const* argv) {
   add_train(app, invocation);
   add_eval(app, invocation);
   add_bench(app, invocation);
-  add_bench(app, invocation);
   add_list(app, invocation);
   add_doctor(app, invocation);
 
