@@ -85,9 +85,7 @@ HWY_INLINE void multiply_tile(const Operand<T>* segments, int count, int row,
   for (int r = 0; r < R; ++r) {
     HWY_UNROLL(2)
     for (int v = 0; v < V; ++v) {
-      sum[r][v] = accumulate ? hn::LoadU(d, out + r * ld_out + v * N)
-                  : bias     ? hn::LoadU(d, bias + v * N)
-                             : hn::Zero(d);
+      sum[r][v] = hn::Zero(d);
     }
   }
   for (int s = 0; s < count; ++s) {
@@ -111,7 +109,15 @@ HWY_INLINE void multiply_tile(const Operand<T>* segments, int count, int row,
   HWY_UNROLL(16)
   for (int r = 0; r < R; ++r) {
     HWY_UNROLL(2)
-    for (int v = 0; v < V; ++v) hn::StoreU(sum[r][v], d, out + r * ld_out + v * N);
+    for (int v = 0; v < V; ++v) {
+      T* to = out + r * ld_out + v * N;
+      // Last, not first: a large start (the gradient carried through a memory) would make every
+      // product round at its size.
+      const Vec start = accumulate ? hn::LoadU(d, to)
+                        : bias     ? hn::LoadU(d, bias + v * N)
+                                   : hn::Zero(d);
+      hn::StoreU(hn::Add(start, sum[r][v]), d, to);
+    }
   }
 }
 
