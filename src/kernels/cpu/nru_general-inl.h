@@ -107,15 +107,15 @@ T normalise_head(const GeneralSizes& s, T* v, std::int64_t* events) {
     for (int j = 0; j < s.m; ++j) v[j] /= T(kClamp);
     return 0;
   }
-  const T inverse = T(1) / norm;
-  for (int j = 0; j < s.m; ++j) v[j] *= inverse;
-  return inverse;
+  for (int j = 0; j < s.m; ++j) v[j] /= norm;
+  return T(1) / norm;
 }
 
 template <class T>
 void write_general(const GeneralSizes& s, const T* u, const T* m_prev, T* m_out, T* scratch,
                    std::int64_t* events) {
-  std::copy_n(m_prev, s.m, m_out);
+  // The change is summed on its own: adding head after head to m would round at m's size each time.
+  std::fill_n(m_out, s.m, T(0));
   for (int side = 0; side < 2; ++side) {
     form_directions(s, u + 2 * s.k + side * s.direction_size, scratch);
     for (int i = 0; i < s.k; ++i) {
@@ -126,6 +126,7 @@ void write_general(const GeneralSizes& s, const T* u, const T* m_prev, T* m_out,
       for (int j = 0; j < s.m; ++j) m_out[j] += c * v[j];
     }
   }
+  for (int j = 0; j < s.m; ++j) m_out[j] += m_prev[j];
 }
 
 template <class T>

@@ -110,12 +110,16 @@ void write_relu_backward(const WriteSizes& s, const T* u, const T* aux, const T*
       for (int a = 0; a < s.R; ++a) dot += gain * p[a] * (p[a] > T(0) ? d_plus[a] : d_minus[a]);
       signed_sums(p, s.R, gain, &p_plus, &p_minus);
       out.alpha[i] = row.alpha[i] > T(0) ? c0 * dot : T(0);
-      through_plus += c * dot * p_plus;
-      through_minus += c * dot * p_minus;
+      // The gradient through the norm is divided by |v|_5^5 as it came out (one, but for a few
+      // units in the last place), so that what ought to cancel against it does.
+      const T power = p_plus * q_plus + p_minus * q_minus;
+      const T along = power > T(0) ? dot / power : T(0);
+      through_plus += c * along * p_plus;
+      through_minus += c * along * p_minus;
       for (int a = 0; a < s.R; ++a) {
         const T x = gain * p[a], x4 = x * x * x * x;
-        out.p[i * s.R + a] = p[a] > T(0)   ? c * gain * (d_plus[a] - dot * x4 * q_plus)
-                             : p[a] < T(0) ? c * gain * (d_minus[a] + dot * x4 * q_minus)
+        out.p[i * s.R + a] = p[a] > T(0)   ? c * gain * (d_plus[a] - along * x4 * q_plus)
+                             : p[a] < T(0) ? c * gain * (d_minus[a] + along * x4 * q_minus)
                                            : T(0);
         plus[a] += c * std::max(x, T(0));
         minus[a] += c * std::min(x, T(0));
