@@ -113,7 +113,7 @@ void write_relu_backward(const WriteSizes& s, const T* u, const T* aux, const T*
       // The gradient through the norm is divided by |v|_5^5 as it came out (one, but for a few
       // units in the last place), so that what ought to cancel against it does.
       const T power = p_plus * q_plus + p_minus * q_minus;
-      const T along = power > T(0) ? dot / power : T(0);
+      const T along = live > T(0) ? dot / power : T(0);
       through_plus += c * along * p_plus;
       through_minus += c * along * p_minus;
       for (int a = 0; a < s.R; ++a) {
