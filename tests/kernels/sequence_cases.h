@@ -162,19 +162,21 @@ struct SequenceData {
   int output_width() const { return program->parts[program->output].width; }
   std::size_t positions() const { return static_cast<std::size_t>(run.steps) * run.batch; }
 
+  // The structs that the calls take; valid until the same function is called again.
+  SequenceInputs<T> inputs();
+  SequenceOutputs<T> outputs();
+  SequenceGradients<T> gradients(bool with_output);
+  Readout<T> readout();
+
   SequenceResult forward(Sequence<T>& sequence, bool keep);
   void backward(Sequence<T>& sequence);
   SequenceResult train(Sequence<T>& sequence);
   SequenceResult evaluate(Sequence<T>& sequence);
 
  private:
-  // Pointer tables behind the structs that the calls take.
+  // Pointer tables behind the structs.
   std::vector<const T*> parameter_table_, initial_table_, final_gradient_table_;
   std::vector<T*> states_table_, final_table_, parameter_gradient_table_, initial_gradient_table_;
-  SequenceInputs<T> inputs();
-  SequenceOutputs<T> outputs();
-  SequenceGradients<T> gradients(bool with_output);
-  Readout<T> readout();
 };
 
 // A test case: a cell and the shape of a run.

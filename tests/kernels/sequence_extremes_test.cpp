@@ -243,6 +243,46 @@ TEST_P(NruExtremes, DirectionsOfAnyLengthAreRight) {
   }
 }
 
+// What all heads together add to the memory in one step if every norm is below the clamp: the
+// numbers of p q^T themselves, over 1e-12.
+std::vector<double> clamped_write(const NruShape& shape, const std::vector<double>& heads) {
+  const int k = shape.heads, m = shape.memory, r = shape.rank();
+  const auto f = [&](double x) { return shape.relu_heads ? std::max(x, 0.0) : x; };
+  std::vector<double> sum(m);
+  for (int side = 0; side < 2; ++side) {
+    const double* p = heads.data() + 2 * k + side * 2 * r;
+    for (int i = 0; i < k * m; ++i) {
+      const double value = f(p[i / r] * p[r + i % r]) / 1e-12;
+      sum[i % m] += (side ? -1 : 1) * f(heads[side * k + i / m]) * value;
+    }
+  }
+  for (double& x : sum) x *= shape.sum_heads ? 1.0 : 1.0 / k;
+  return sum;
+}
+
+TEST_P(NruExtremes, ShortDirectionsAreClampedAndGetNoGradient) {
+  if (shape().direction != NruDirection::shared) return;  // the others share its code behind p q^T
+  const int k = shape().heads;
+  SequenceData<double> data(cell(), run());
+  auto &weight = parameter(data, "head_weight"), &bias = parameter(data, "head_bias");
+  std::fill(weight.begin(), weight.end(), 0.0);
+  for (std::size_t i = 0; i < bias.size(); ++i) bias[i] *= static_cast<int>(i) < 2 * k ? 1 : 1e-7;
+  Sequence<double> sequence(data.program, 1);
+  EXPECT_EQ(data.train(sequence).events[kClamped], 2 * heads_run());
+  const std::vector<double> write = clamped_write(shape(), bias);
+  double largest = 0;
+  for (std::size_t i = 0; i < data.initial[1].size(); ++i) {
+    const double want = run().steps * write[i % shape().memory];
+    EXPECT_NEAR(data.final_state[1][i] - data.initial[1][i], want, 1e-12) << i;
+    largest = std::max(largest, std::abs(want));
+  }
+  EXPECT_GT(largest, 1e-5);
+  const std::vector<double>& gradients = gradient(data, "head_bias");
+  for (std::size_t i = 2 * k; i < gradients.size(); ++i) EXPECT_EQ(gradients[i], 0) << i;
+  EXPECT_TRUE(
+      std::any_of(gradients.begin(), gradients.begin() + 2 * k, [](double g) { return g != 0; }));
+}
+
 // An infinite p_a silences the heads that own row a, an infinite q all of them (of that side).
 TEST_P(NruExtremes, InfiniteDirectionsWriteNothing) {
   const int k = shape().heads, D = shape().direction_size();
