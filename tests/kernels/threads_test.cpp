@@ -2,8 +2,12 @@
 #include "kernels/cpu/threads.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
+#include <fstream>
 #include <mutex>
 #include <set>
 #include <stdexcept>
@@ -130,6 +134,29 @@ TEST(Threads, FlushDenormalsInPiecesOnly) {
                std::logic_error);
   EXPECT_GT(tiny * tiny, 0.f);
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// Little enough memory that no further thread's stack fits.
+void allow_no_more_threads() {
+  long pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  const rlim_t limit = static_cast<rlim_t>(pages) * sysconf(_SC_PAGESIZE) + (2 << 20);
+  const rlimit both{limit, limit};
+  if (setrlimit(RLIMIT_AS, &both) != 0) std::exit(2);
+}
+
+TEST(ThreadsDeathTest, WorkGetsDoneWhereNoThreadCanBeHad) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        allow_no_more_threads();
+        int sum = 0;
+        for (int call = 0; call < 3; ++call) parallel_pieces(10, 8, [&](int i) { sum += i; });
+        std::exit(sum == 3 * 45 ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
+}
+#endif
 
 TEST(Threads, DefaultIsWhatWasChosen) {
   EXPECT_GE(available_threads(), 1);

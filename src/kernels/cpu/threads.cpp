@@ -8,6 +8,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -78,8 +79,11 @@ class Pool {
     if (!owner.owns_lock()) return false;
     {
       const std::lock_guard lock(mutex_);
-      while (static_cast<int>(threads_.size()) < helpers) {
-        threads_.emplace_back([this] { serve(); });
+      try {
+        while (static_cast<int>(threads_.size()) < helpers) {
+          threads_.emplace_back([this] { serve(); });
+        }
+      } catch (const std::system_error&) {  // a limit of the system: those there are will do
       }
       job_ = &job;
       seats_ = helpers;
