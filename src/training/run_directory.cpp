@@ -138,9 +138,13 @@ RunDirectory RunDirectory::resume(const RunConfig& config) {
         config.out, differences.front(),
         differences.size() > 1 ? fmt::format("; {} more", differences.size() - 1) : ""));
   }
-  const std::string now = to_toml(config);
-  if (now != text) write_file_atomically(paths.config(), now);
   return run;
+}
+
+void RunDirectory::record(const RunConfig& config) {
+  const std::string now = to_toml(config);
+  if (now != read_text_file(paths_.config(), "configuration"))
+    write_file_atomically(paths_.config(), now);
 }
 
 }  // namespace nru::training

@@ -36,9 +36,12 @@ class RunDirectory {
   // run is there already (nothing is overwritten), when the directory is in use, or cannot be made
   // or written.
   static RunDirectory create(const RunConfig& config);
-  // Goes on with the run in config.out; config.toml then says what the run is now. Throws
-  // nru::Error when there is none, when it belongs to another configuration, or when it is in use.
+  // Goes on with the run in config.out. Throws nru::Error when there is none, when it belongs to
+  // another configuration, or when it is in use. Writes nothing: the checkpoint may yet turn out to
+  // be damaged.
   static RunDirectory resume(const RunConfig& config);
+  // config.toml then says what the run is now.
+  void record(const RunConfig& config);
 
   const RunPaths& paths() const { return paths_; }
 

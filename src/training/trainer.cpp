@@ -78,6 +78,7 @@ Trainer::Trainer(const RunConfig& config, bool resume)
   evaluate_every_ = config.evaluate_every > 0 ? config.evaluate_every
                     : per_epoch > 0           ? per_epoch
                                               : total_updates_;
+  directory_.record(config);
   started_ = clock_seconds();
   seconds_before_ = state_.seconds;
 }

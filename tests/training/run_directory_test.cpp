@@ -88,7 +88,10 @@ TEST(RunDirectory, ResumesItsOwnConfiguration) {
   config.checkpoint_every = 7;
   config.time_limit = 60;
   config.stop_when_solved = true;
+  const std::string before = test::read_bytes(directory / "run/config.toml");
   EXPECT_EQ(resume_error(config), "");
+  EXPECT_EQ(test::read_bytes(directory / "run/config.toml"), before);
+  RunDirectory::resume(config).record(config);
   EXPECT_EQ(test::read_bytes(directory / "run/config.toml"), to_toml(config));
 
   std::filesystem::rename(directory / "run", directory / "moved");
