@@ -1,0 +1,131 @@
+// Help, version, wrong names, and the commands that only tell.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "../support/test_files.h"
+#include "program.h"
+#include "runs.h"
+
+namespace nru::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+const Arguments kCommands{"train", "eval", "bench", "list", "doctor"};
+
+TEST(Usage, AloneAndHelpShowTheCommandsAndExamples) {
+  const Finished alone = nru({}), help = nru({"--help"});
+  EXPECT_EQ(alone.code, 0);
+  EXPECT_EQ(help.code, 0);
+  EXPECT_EQ(alone.out, help.out);
+  EXPECT_THAT(help.out, HasSubstr("Examples:\n  nru train --task copy --cell nru"));
+  for (const std::string& command : kCommands) EXPECT_THAT(help.out, HasSubstr("\n  " + command));
+  EXPECT_THAT(help.err, IsEmpty());
+}
+
+TEST(Usage, EveryCommandHasHelpWithExamples) {
+  for (const std::string& command : kCommands) {
+    const Finished help = nru({command, "--help"});
+    EXPECT_EQ(help.code, 0) << command;
+    EXPECT_THAT(help.out, HasSubstr("Examples:\n  nru " + command));
+  }
+}
+
+TEST(Usage, VersionNamesCommitAndTorch) {
+  const Finished version = nru({"--version"});
+  EXPECT_EQ(version.code, 0);
+  EXPECT_THAT(version.out,
+              ::testing::MatchesRegex("nru [0-9]+\\.[0-9]+\\.[0-9]+ \\(commit [0-9a-z-]+, torch "
+                                      "[0-9]+\\.[0-9]+[^)]*\\)\n"));
+}
+
+struct Slip {
+  Arguments arguments;
+  std::string message;
+};
+
+TEST(Usage, SlipsGetTheNearestNameAndExitCodeTwo) {
+  const std::vector<Slip> slips = {
+      {{"trian"}, "unknown command 'trian'; did you mean 'train'?"},
+      {{"--verison"}, "nru has no flag '--verison'; did you mean '--version'?"},
+      {{"train", "--taks", "copy"}, "nru train has no flag '--taks'; did you mean '--task'?"},
+      {{"train", "--sed=3"}, "nru train has no flag '--sed'; did you mean '--seed'?"},
+      {{"train", "copy"}, "nru train does not take 'copy'; see nru train --help"},
+      {{"list", "nruu"}, "no cell or task is called 'nruu'; did you mean 'nru'?"},
+      {{"eval"}, "RUN is required; see nru eval --help"},
+      {{"train", "--lag"}, "--lag: 1 required T missing; see nru train --help"},
+      {{"train", "--out", "--resume"}, "--out: expected a value, found the flag --resume"},
+  };
+  for (const Slip& slip : slips) {
+    const Finished finished = nru(slip.arguments);
+    EXPECT_EQ(finished.code, 2) << slip.message;
+    EXPECT_THAT(finished.err, StartsWith("nru: " + slip.message));
+    EXPECT_EQ(lines_in(finished.err), 1) << finished.err;
+    EXPECT_THAT(finished.out, IsEmpty());
+  }
+}
+
+TEST(Usage, OutputThatCannotBeWrittenIsAnError) {
+  Surroundings full;
+  full.largest_file = 0;
+  const Finished finished = nru({"list"}, full);
+  EXPECT_EQ(finished.code, 2);
+}
+
+TEST(List, ShowsEveryCellWithItsParameters) {
+  const Finished finished = nru({"list"});
+  EXPECT_EQ(finished.code, 0);
+  // SPEC 1.9: 23,569 = 154*80+80 + (8+2*2*16)*144+(8+2*2*16) + 9*81.
+  EXPECT_THAT(finished.out, ::testing::ContainsRegex("nru +23,569"));
+  EXPECT_THAT(finished.out, HasSubstr("heads=4 hidden_size=80 memory_size=64"));
+  EXPECT_THAT(finished.out, ::testing::ContainsRegex("copy +.*lag 100"));
+}
+
+TEST(List, JsonHasTheDocumentedForm) {
+  const auto json = parse_json(nru({"list", "--json"}).out);
+  ASSERT_EQ(json.size(), 3u);
+  std::map<std::string, int> on_copy;
+  for (const auto& cell : json.at("cells"))
+    on_copy[cell.at("name")] = cell.at("parameters").at("copy").get<int>();
+  EXPECT_EQ(on_copy.at("nru"), 23569);
+  EXPECT_EQ(on_copy.at("lstm"), 23529);
+  ASSERT_FALSE(json.at("tasks").empty());
+  EXPECT_EQ(json.at("tasks").at(0).at("name"), "copy");
+  EXPECT_TRUE(json.at("experiments").is_array());
+}
+
+TEST(List, ShowsTheOptionsOfACellAndATask) {
+  EXPECT_THAT(nru({"list", "nru"}).out,
+              AllOf(HasSubstr("cell.memory_size"), HasSubstr("23,569 parameters"),
+                    Not(HasSubstr("peephole"))));
+  EXPECT_THAT(nru({"list", "copy"}).out, HasSubstr("task_options.evaluation_batches"));
+  EXPECT_THAT(nru({"list", "--options"}).out,
+              AllOf(HasSubstr("checkpoint_every"), HasSubstr("cell.peephole")));
+  EXPECT_EQ(parse_json(nru({"list", "nru", "--json"}).out).at("name"), "nru");
+}
+
+TEST(Doctor, SaysWhatTheMachineOffers) {
+  const Finished human = nru({"doctor"}, {.environment = {{"NRU_DATA", "/nowhere/at-all"}}});
+  EXPECT_EQ(human.code, 0) << human.out;
+  for (const char* topic : {"torch ", "BLAS ", "SIMD ", "threads ", "memory ", "CUDA ", "gnuplot ",
+                            "/nowhere/at-all", "training  works"})
+    EXPECT_THAT(human.out, HasSubstr(topic));
+
+  const auto json = parse_json(nru({"doctor", "--json"}).out);
+  EXPECT_TRUE(json.at("can_train").get<bool>());
+  EXPECT_GE(json.at("threads").get<int>(), 1);
+  EXPECT_FALSE(json.at("blas").at("kind").get<std::string>().empty());
+}
+
+TEST(Doctor, NamesTheFixForWhatIsMissing) {
+  const Finished finished = nru({"doctor"}, {.environment = {{"PATH", "/nowhere"}}});
+  EXPECT_EQ(finished.code, 0);  // training works without gnuplot
+  EXPECT_THAT(finished.out, HasSubstr("fix: sudo apt-get install gnuplot-nox"));
+}
+
+}  // namespace
+}  // namespace nru::test
