@@ -1,0 +1,396 @@
+// The half of training that needs torch: optimizer and engines against torch's own, checkpoints,
+// and what a run does when numbers stop being numbers.
+#include "training/trainer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <sstream>
+
+#include "../support/test_files.h"
+
+namespace nru::training {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using Network = Setup;  // GoogleTest keeps the name Setup in fixtures for itself
+using Flags = std::vector<std::pair<std::string, std::string>>;
+
+RunConfig config_of(const Flags& flags, const std::vector<std::string>& sets = {}) {
+  ConfigSources sources;
+  sources.flags = flags;
+  sources.sets = sets;
+  return resolve_config(sources, cell_defaults);
+}
+
+RunConfig small_copy(const std::string& cell, const std::vector<std::string>& sets = {}) {
+  return config_of({{"task", "copy"}, {"cell", cell}, {"lag", "5"}}, sets);
+}
+
+std::vector<float> values_of(const FlatParameters& parameters) {
+  return {parameters.values(), parameters.values() + parameters.size()};
+}
+
+// ---- Optimizer ----------------------------------------------------------------------------------
+
+struct AdamCase {
+  const char* name;
+  bool amsgrad;
+  double clip_norm;  // 0: none
+};
+
+class AdamEquality : public ::testing::TestWithParam<AdamCase> {};
+
+TEST_P(AdamEquality, FiftyUpdatesAsTorchMakesThem) {
+  torch::manual_seed(3);
+  torch::nn::Linear ours(29, 17);  // 510 parameters: whole vectors and a rest
+  const auto theirs = std::dynamic_pointer_cast<torch::nn::LinearImpl>(ours->clone());
+  FlatParameters flat(*ours);
+  Optimizer optimizer({0.01, 0.9, 0.999, 1e-8, GetParam().amsgrad}, GetParam().clip_norm, 2, flat);
+  torch::optim::Adam adam(theirs->parameters(),
+                          torch::optim::AdamOptions(0.01).amsgrad(GetParam().amsgrad));
+  bool clipped = false, unclipped = false;
+  for (int update = 0; update < 50; ++update) {
+    // Norms from far below to far above the limit; growing and shrinking, so that AMSGrad differs.
+    const double scale = std::pow(10.0, 1.5 * std::sin(update / 4.0) - 1);
+    std::int64_t offset = 0;
+    for (torch::Tensor& parameter : theirs->parameters()) {
+      parameter.mutable_grad() = scale * torch::randn_like(parameter);
+      std::copy_n(parameter.grad().data_ptr<float>(), parameter.numel(), flat.gradients() + offset);
+      offset += parameter.numel();
+    }
+    const double norm = optimizer.gradient_norm();
+    optimizer.step(norm);
+    if (GetParam().clip_norm > 0) {
+      torch::nn::utils::clip_grad_norm_(theirs->parameters(), GetParam().clip_norm);
+      (norm > GetParam().clip_norm ? clipped : unclipped) = true;
+    }
+    adam.step();
+  }
+  if (GetParam().clip_norm > 0) {
+    EXPECT_TRUE(clipped && unclipped);
+  }
+  const torch::Tensor expected = torch::cat({theirs->weight.reshape({-1}), theirs->bias}).detach();
+  const torch::Tensor actual = torch::from_blob(flat.values(), {flat.size()});
+  // 50 steps of at most 0.01, each off by a few roundings of its own (2^-24 of 0.01) and one of the
+  // parameter (2^-24 of at most 1): 50 * 2^-24 = 3e-6 if all fell on the same side. They do not.
+  EXPECT_LT((actual - expected).abs().max().item<double>(), 1e-6);
+  EXPECT_EQ(optimizer.steps(), 50);
+}
+
+INSTANTIATE_TEST_SUITE_P(Optimizer, AdamEquality,
+                         ::testing::Values(AdamCase{"adam", false, 0}, AdamCase{"amsgrad", true, 0},
+                                           AdamCase{"adam_clipped", false, 1.0},
+                                           AdamCase{"amsgrad_clipped", true, 0.5}),
+                         [](const auto& info) { return info.param.name; });
+
+// ---- Engines ------------------------------------------------------------------------------------
+
+class Engines : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(Engines, FusedIsTheReference) {
+  RunConfig config = small_copy(GetParam());
+  Network fused(config);
+  config.backend = "reference";
+  Network reference(config);
+  ASSERT_EQ(values_of(fused.parameters), values_of(reference.parameters));
+  tasks::Batch batch;
+  for (std::uint64_t update : {0, 1}) {  // twice: gradients are set, not added up
+    fused.task->make_batch(tasks::Split::train, update, batch);
+    const StepOutcome a = fused.engine->compute_gradients(batch);
+    const StepOutcome b = reference.engine->compute_gradients(batch);
+    EXPECT_NEAR(a.loss, b.loss, 1e-5 * b.loss);
+    EXPECT_NEAR(*a.max_hidden, *b.max_hidden, 1e-5 * *b.max_hidden);
+    // Two float32 codes over 25 steps: what differs is the order of sums, about the square root of
+    // their lengths in units of 6e-8, and backpropagation through time multiplies it.
+    for (const auto& entry : fused.parameters.entries()) {
+      const auto gradient = [&](Network& setup) {
+        return torch::from_blob(setup.parameters.gradients() + entry.offset, {entry.size});
+      };
+      const torch::Tensor expected = gradient(reference);
+      const double largest = expected.abs().max().item<double>();
+      ASSERT_GT(largest, 0) << entry.name;
+      EXPECT_LT((gradient(fused) - expected).abs().max().item<double>(), 2e-5 * largest)
+          << entry.name;
+    }
+  }
+}
+
+TEST_P(Engines, PredictAndEvaluateAlike) {
+  RunConfig config = small_copy(GetParam(), {"task_options.evaluation_batches=3"});
+  Network fused(config);
+  config.backend = "reference";
+  Network reference(config);
+  const Evaluation a = evaluate(*fused.engine, *fused.task, tasks::Split::test);
+  const Evaluation b = evaluate(*reference.engine, *reference.task, tasks::Split::test);
+  EXPECT_NEAR(a.loss, b.loss, 1e-5 * b.loss);
+  EXPECT_NEAR(*a.accuracy, *b.accuracy, 0.011);  // 300 symbols: at most three near-ties
+  EXPECT_NEAR(*a.relative_loss, a.loss / fused.task->baseline(), 1e-9);
+}
+
+TEST_P(Engines, FirstLossIsThatOfAGuess) {
+  Network setup(small_copy(GetParam()));
+  tasks::Batch batch;
+  setup.task->make_batch(tasks::Split::train, 0, batch);
+  // Nine classes; logits of an untrained network are small but not zero.
+  EXPECT_NEAR(setup.engine->compute_gradients(batch).loss, std::log(9.0), 0.2);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cells, Engines, ::testing::Values("nru", "lstm", "lstm-chrono"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+// ---- Flat parameters, log window, checkpoint ----------------------------------------------------
+
+TEST(FlatParameters, NameTheFirstThatIsNotFinite) {
+  Network setup(small_copy("lstm"));
+  EXPECT_EQ(setup.parameters.first_non_finite(), "");
+  for (const float bad : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
+    const auto& entry = setup.parameters.entry("output.weight");
+    float& value = setup.parameters.values()[entry.offset + entry.size - 1];
+    const float before = value;
+    value = bad;
+    EXPECT_EQ(setup.parameters.first_non_finite(), "output.weight");
+    value = before;
+  }
+}
+
+LogWindow filled_window() {
+  LogWindow window;
+  window.add(0.1, 0.3, 1.7, 2.5, std::nullopt, 3);
+  window.add(0.7, std::nullopt, 0.2, 1.25, 0.5, 0);
+  window.add_skipped(2);
+  return window;
+}
+
+TEST(LogWindow, GoesOnFromItsState) {
+  LogWindow window = filled_window(), restored;
+  restored.restore(window.state());
+  for (LogWindow* each : {&window, &restored}) each->add(0.3, 0.1, 0.9, 3.5, 0.25, 1);
+  EXPECT_EQ(restored.row(9, 2, 1.5), window.row(9, 2, 1.5));
+  const MetricsRow row = window.row(9, 2, 1.5);
+  EXPECT_DOUBLE_EQ(*row.loss, (0.1 + 0.7 + 0.3) / 3);
+  EXPECT_DOUBLE_EQ(*row.relative_loss, (0.3 + 0.1) / 2);
+  EXPECT_EQ(row.skipped, 1);
+  EXPECT_EQ(row.overflows, 6);
+  EXPECT_EQ(window.updates(), 4);
+  EXPECT_THROW(restored.restore(std::vector<double>(3)), Error);
+}
+
+TrainingState some_state() {
+  TrainingState state;
+  state.update = 123;
+  state.skipped_in_a_row = 4;
+  state.seconds = 0.1;  // no exact double: the text in the file must bring it back
+  state.window = filled_window();
+  for (int i = 0; i < 250; ++i) state.tracker.add(1.0 / (i + 1));
+  state.best = {100, Metrics{0.1 + 0.2, std::nullopt, 1.0 / 3}, std::nullopt};
+  return state;
+}
+
+Optimizer some_optimizer(FlatParameters& parameters, bool amsgrad) {
+  Optimizer optimizer({1e-3, 0.9, 0.999, 1e-8, amsgrad}, 1.0, 1, parameters);
+  for (int i = 0; i < 3; ++i) {
+    for (std::int64_t j = 0; j < parameters.size(); ++j)
+      parameters.gradients()[j] = static_cast<float>(std::sin(i + 0.1 * static_cast<double>(j)));
+    optimizer.step(optimizer.gradient_norm());
+  }
+  return optimizer;
+}
+
+TEST(Checkpoint, BringsEverythingBack) {
+  const test::TempDir directory;
+  const auto path = directory / "checkpoint.safetensors";
+  for (const bool amsgrad : {false, true}) {
+    Network setup(small_copy("nru")), other(small_copy("nru", {"seed=9"}));
+    Optimizer optimizer = some_optimizer(setup.parameters, amsgrad);
+    const TrainingState state = some_state();
+    save_checkpoint(path, setup.parameters, optimizer, state);
+
+    Optimizer fresh({1e-3, 0.9, 0.999, 1e-8, amsgrad}, 1.0, 1, other.parameters);
+    TrainingState loaded;
+    load_checkpoint(path, other.parameters, fresh, loaded);
+    EXPECT_EQ(values_of(other.parameters), values_of(setup.parameters));
+    EXPECT_EQ(fresh.m(), optimizer.m());
+    EXPECT_EQ(fresh.v(), optimizer.v());
+    EXPECT_EQ(fresh.v_max(), optimizer.v_max());
+    EXPECT_EQ(fresh.steps(), 3);
+    EXPECT_EQ(loaded.update, state.update);
+    EXPECT_EQ(loaded.skipped_in_a_row, state.skipped_in_a_row);
+    EXPECT_EQ(loaded.seconds, state.seconds);
+    EXPECT_EQ(loaded.window.state(), state.window.state());
+    EXPECT_EQ(loaded.tracker, state.tracker);
+    EXPECT_EQ(loaded.best, state.best);
+
+    Network third(small_copy("nru", {"seed=8"}));
+    load_weights(path, third.parameters);  // a checkpoint is a weights file too
+    EXPECT_EQ(values_of(third.parameters), values_of(setup.parameters));
+  }
+}
+
+TEST(Checkpoint, OfAnotherNetworkOrOptimizerIsRefused) {
+  const test::TempDir directory;
+  const auto path = directory / "checkpoint.safetensors", weights = directory / "weights";
+  Network setup(small_copy("nru"));
+  Optimizer optimizer = some_optimizer(setup.parameters, false);
+  save_checkpoint(path, setup.parameters, optimizer, some_state());
+  save_weights(weights, setup.parameters, {});
+
+  const auto refused = [&](const RunConfig& config, bool amsgrad, const auto& file) {
+    Network other(config);
+    Optimizer fresh({1e-3, 0.9, 0.999, 1e-8, amsgrad}, 1.0, 1, other.parameters);
+    const std::vector<float> before = values_of(other.parameters);
+    TrainingState state;
+    const std::string message =
+        test::error_of([&] { load_checkpoint(file, other.parameters, fresh, state); });
+    EXPECT_EQ(values_of(other.parameters), before);
+    EXPECT_EQ(state.update, 0);
+    EXPECT_EQ(fresh.steps(), 0);
+    return message;
+  };
+  EXPECT_THAT(refused(small_copy("nru", {"cell.hidden_size=81"}), false, path),
+              AllOf(HasSubstr(path.string()), HasSubstr("layer.")));
+  EXPECT_THAT(refused(small_copy("lstm"), false, path), HasSubstr("layer."));
+  EXPECT_THAT(refused(small_copy("nru"), true, path), HasSubstr("adam.v_max"));
+  EXPECT_THAT(refused(small_copy("nru"), false, weights), HasSubstr("adam.m"));
+}
+
+// ---- The run
+// --------------------------------------------------------------------------------------
+
+// Random numbers to classify; `bad_count` batches from `bad_from` on hold NaN.
+class Brittle : public tasks::Task {
+ public:
+  explicit Brittle(const tasks::TaskSettings& settings)
+      : from_(get<std::int64_t>(settings.options, "bad_from")),
+        count_(get<std::int64_t>(settings.options, "bad_count")) {}
+
+  int input_size() const override { return 3; }
+  int output_size() const override { return 2; }
+  std::int64_t evaluation_batches(tasks::Split) const override { return 1; }
+  double baseline() const override { return std::log(2.0); }
+
+  void make_batch(tasks::Split split, std::uint64_t index, tasks::Batch& batch) const override {
+    batch = {};
+    batch.steps = 4;
+    batch.rows = 2;
+    batch.baseline = baseline();
+    batch.targets.assign(8, static_cast<int>(index % 2));
+    batch.dense.assign(24, 0.1f * static_cast<float>(index % 7));
+    const auto at = static_cast<std::int64_t>(index);
+    if (split == tasks::Split::train && at >= from_ && at < from_ + count_)
+      batch.dense[5] = std::nanf("");
+  }
+  tasks::Score score(const tasks::Batch&, std::span<const std::int32_t>) const override {
+    return {};
+  }
+
+ private:
+  std::int64_t from_, count_;
+};
+
+const tasks::Registrar registrar([] {
+  tasks::TaskInfo info;
+  info.name = "brittle";
+  info.summary = "breaks on demand";
+  info.options = {{"bad_from", std::int64_t{30}, "first bad batch", {}},
+                  {"bad_count", std::int64_t{0}, "how many", {}}};
+  info.defaults.updates = 80;
+  info.size_class = "copy";
+  info.chrono_t_max = [](const tasks::TaskSettings&) { return 4; };
+  info.make = [](const tasks::TaskSettings& s) { return std::make_unique<Brittle>(s); };
+  return info;
+}());
+
+class Runs : public ::testing::Test {
+ protected:
+  RunConfig brittle(const std::string& name, int bad) const {
+    return config_of({{"task", "brittle"}, {"cell", "lstm"}, {"out", directory_ / name}},
+                     {"cell.hidden_size=5", "log_every=10", "checkpoint_every=25",
+                      "task_options.bad_count=" + std::to_string(bad)});
+  }
+  Trainer::Outcome run(const RunConfig& config, bool resume = false) const {
+    Trainer trainer(config, resume);
+    std::ostringstream nowhere;
+    Progress progress("test", 0, trainer.total_updates(), {}, nowhere);
+    return trainer.run(progress);
+  }
+  std::vector<MetricsRow> rows(const RunConfig& config) const {
+    return read_metrics(RunPaths{config.out}.metrics());
+  }
+
+  test::TempDir directory_;
+};
+
+TEST_F(Runs, OneBadUpdateIsSkippedAndCounted) {
+  const RunConfig config = brittle("one", 1);
+  const Trainer::Outcome outcome = run(config);
+  EXPECT_EQ(outcome.result.status, RunStatus::finished);
+  EXPECT_EQ(outcome.result.updates, 80);
+  std::int64_t skipped = 0;
+  for (const MetricsRow& row : rows(config)) {
+    if (row.split != "train") continue;
+    EXPECT_TRUE(row.loss && std::isfinite(*row.loss)) << row.update;
+    EXPECT_EQ(row.skipped, row.update == 40 ? 1 : 0);  // batch 30 is update 31
+    skipped += *row.skipped;
+  }
+  EXPECT_EQ(skipped, 1);
+  // The weights never saw it: Adam made one step less.
+  Network setup(config);
+  Optimizer optimizer({}, 1.0, 1, setup.parameters);
+  TrainingState state;
+  load_checkpoint(RunPaths{config.out}.checkpoint(), setup.parameters, optimizer, state);
+  EXPECT_EQ(optimizer.steps(), 79);
+  EXPECT_EQ(state.update, 80);
+}
+
+TEST_F(Runs, NineteenInARowAreSurvivedTwentyAreNot) {
+  EXPECT_EQ(run(brittle("nineteen", 19)).result.status, RunStatus::finished);
+
+  const RunConfig config = brittle("twenty", 20);
+  const Trainer::Outcome outcome = run(config);
+  EXPECT_EQ(outcome.result.status, RunStatus::diverged);
+  EXPECT_EQ(outcome.result.updates, 50);
+  EXPECT_THAT(outcome.message, AllOf(HasSubstr("20 updates in a row"), HasSubstr("update 50")));
+  EXPECT_EQ(read_result(RunPaths{config.out}.result()).status, RunStatus::diverged);
+  EXPECT_EQ(rows(config).back().update, 50);  // what went wrong is on record
+  EXPECT_EQ(rows(config).back().skipped, 10);
+  Network setup(config);
+  load_weights(RunPaths{config.out}.checkpoint(), setup.parameters);
+  EXPECT_EQ(setup.parameters.first_non_finite(), "");
+}
+
+TEST_F(Runs, ATimeLimitLeavesNoTraceInWhatFollows) {
+  RunConfig config = brittle("limited", 0);
+  const RunConfig whole = brittle("whole", 0);
+  config.time_limit = 1e-9;
+  const Trainer::Outcome stopped = run(config);
+  EXPECT_EQ(stopped.result.status, RunStatus::interrupted);
+  EXPECT_EQ(stopped.result.updates, 0);
+  EXPECT_FALSE(stopped.result.best.update);
+  EXPECT_FALSE(std::filesystem::exists(RunPaths{config.out}.best()));
+
+  config.time_limit = 0;
+  Result resumed = run(config, true).result, straight = run(whole).result;
+  resumed.seconds = straight.seconds = 0;
+  EXPECT_EQ(resumed, straight);
+}
+
+TEST_F(Runs, FinalTrainingLossIsTheLastLinesWhenTheWindowIsEmpty) {
+  const RunConfig config = brittle("run", 0);  // 80 updates, a line every 10
+  const Result result = run(config).result;
+  std::optional<double> last;
+  for (const MetricsRow& row : rows(config)) last = row.split == "train" ? row.loss : last;
+  ASSERT_TRUE(result.final.train);
+  EXPECT_EQ(result.final.train->loss, last);
+}
+
+}  // namespace
+}  // namespace nru::training
