@@ -23,6 +23,7 @@ template <class T>
 struct Program;
 }
 class Initializer;
+class FunctionalLayer;  // src/cells/functional.h: a layer whose parameters the caller keeps
 
 enum class Backend {
   fused,  // the sequence kernels, where there is one for the tensor's type and device; otherwise
@@ -153,6 +154,7 @@ class LayerImpl : public torch::nn::Module {
                                                const OptionalDevice& device) const;
 
  private:
+  friend class FunctionalLayer;
   struct Kernels {
     std::shared_ptr<const kernels::Program<float>> float_program;
     std::shared_ptr<const kernels::Program<double>> double_program;
@@ -161,15 +163,31 @@ class LayerImpl : public torch::nn::Module {
     torch::Tensor output;
     std::vector<torch::Tensor> final_state;
   };
-  void check_input(const torch::Tensor& x, std::int64_t dimensions) const;
+  // What forward(), step() and states() compute, as functions of the parameters.
+  using Parameters = std::vector<std::vector<torch::Tensor>>;  // by stacked layer
+  std::tuple<torch::Tensor, State> forward_with(const Parameters& parameters,
+                                                const torch::Tensor& x, const State& state,
+                                                const torch::Tensor& lengths, bool training) const;
+  std::tuple<torch::Tensor, State> step_with(const Parameters& parameters, const torch::Tensor& x,
+                                             const State& state, bool training) const;
+  std::vector<torch::Tensor> states_with(const Parameters& parameters, const torch::Tensor& x,
+                                         const State& state) const;
+  void initialise_with(const Parameters& parameters, std::uint64_t seed) const;
+
+  static void check_settings(const LayerSettings& settings);
+  void stack();
+  Parameters own_parameters() const;
+  void check_input(const torch::Tensor& x, std::int64_t dimensions,
+                   const torch::Tensor& parameter) const;
+  State zero_state(std::int64_t batch, const torch::Tensor& like) const;
   State checked_state(const State& state, std::int64_t batch, const torch::Tensor& like) const;
   torch::Tensor checked_lengths(const torch::Tensor& lengths, std::int64_t steps,
                                 std::int64_t batch) const;
-  LayerRun run_layer(std::int64_t layer, const torch::Tensor& x,
-                     const std::vector<torch::Tensor>& initial, const torch::Tensor& lengths) const;
-  LayerRun run_reference(std::int64_t layer, const torch::Tensor& x,
+  LayerRun run_layer(std::int64_t layer, const std::vector<torch::Tensor>& parameters,
+                     const torch::Tensor& x, const std::vector<torch::Tensor>& initial,
+                     const torch::Tensor& lengths) const;
+  LayerRun run_reference(const std::vector<torch::Tensor>& parameters, const torch::Tensor& x,
                          const std::vector<torch::Tensor>& initial, const torch::Tensor& lengths,
-                         const std::vector<torch::Tensor>& weights,
                          std::vector<std::vector<torch::Tensor>>* all_states = nullptr) const;
   std::int64_t layer_input(std::int64_t layer) const {
     return layer == 0 ? settings_.input_size : settings_.hidden_size;

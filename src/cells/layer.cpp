@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "cells/bridge.h"
+#include "cells/functional.h"
 #include "cells/initializer.h"
 #include "kernels/program.h"
 
@@ -35,7 +36,9 @@ const Tensor& Weights::operator()(std::string_view name) const {
       fmt::format("a cell asked for parameter '{}', which its program does not list", name));
 }
 
-LayerImpl::LayerImpl(LayerSettings settings) : settings_(settings) {
+LayerImpl::LayerImpl(LayerSettings settings) : settings_(settings) { check_settings(settings); }
+
+void LayerImpl::check_settings(const LayerSettings& settings) {
   const auto positive = [](const char* name, std::int64_t value) {
     if (value < 1) throw Error(fmt::format("{} must be at least 1, got {}", name, value));
     if (value > kLargestSize)
@@ -49,25 +52,32 @@ LayerImpl::LayerImpl(LayerSettings settings) : settings_(settings) {
   }
 }
 
-void LayerImpl::build() {
+// The programs of the stacked layers, and what they say about state and parameters.
+void LayerImpl::stack() {
+  kernels_.clear();
+  state_names_.clear();
+  state_widths_.clear();
+  parameter_names_.clear();
   for (std::int64_t layer = 0; layer < settings_.num_layers; ++layer) {
-    auto program =
-        std::make_shared<const kernels::Program<float>>(float_program(layer_input(layer)));
-    if (layer == 0) {
-      for (const auto& part : program->parts) {
-        if (part.kind != kernels::PartKind::state) continue;
-        state_names_.push_back(part.name);
-        state_widths_.push_back(part.width);
-      }
-      for (const auto& parameter : program->parameters) parameter_names_.push_back(parameter.name);
-    }
-    for (const auto& p : program->parameters) {
-      std::vector<std::int64_t> shape{p.rows};
-      if (p.columns > 0) shape.push_back(p.columns);
-      register_parameter(fmt::format("{}_l{}", p.name, layer), torch::empty(shape));
-    }
-    kernels_.push_back({program, std::make_shared<const kernels::Program<double>>(
-                                     double_program(layer_input(layer)))});
+    kernels_.push_back(
+        {std::make_shared<const kernels::Program<float>>(float_program(layer_input(layer))),
+         std::make_shared<const kernels::Program<double>>(double_program(layer_input(layer)))});
+  }
+  const kernels::Program<float>& first = *kernels_.front().float_program;
+  for (const auto& part : first.parts) {
+    if (part.kind != kernels::PartKind::state) continue;
+    state_names_.push_back(part.name);
+    state_widths_.push_back(part.width);
+  }
+  for (const auto& parameter : first.parameters) parameter_names_.push_back(parameter.name);
+}
+
+void LayerImpl::build() {
+  stack();
+  if (FunctionalLayer::building()) return;
+  for (std::int64_t layer = 0; layer < settings_.num_layers; ++layer) {
+    for (const auto& p : kernels_[layer].float_program->parameters)
+      register_parameter(fmt::format("{}_l{}", p.name, layer), torch::empty(p.shape()));
   }
   reset_parameters();
 }
@@ -78,10 +88,11 @@ void LayerImpl::reset_parameters() {
           .item<std::int64_t>()));
 }
 
-void LayerImpl::reset_parameters(std::uint64_t seed) {
+void LayerImpl::reset_parameters(std::uint64_t seed) { initialise_with(own_parameters(), seed); }
+
+void LayerImpl::initialise_with(const Parameters& parameters, std::uint64_t seed) const {
   Initializer init(seed);
-  for (std::int64_t layer = 0; layer < settings_.num_layers; ++layer)
-    initialise(init, weights(layer));
+  for (const auto& tensors : parameters) initialise(init, Weights(parameter_names_, tensors));
 }
 
 Weights LayerImpl::weights(std::int64_t layer) const {
@@ -90,6 +101,13 @@ Weights LayerImpl::weights(std::int64_t layer) const {
   for (const auto& name : parameter_names_)
     tensors.push_back(all[fmt::format("{}_l{}", name, layer)]);
   return Weights(parameter_names_, std::move(tensors));
+}
+
+LayerImpl::Parameters LayerImpl::own_parameters() const {
+  Parameters parameters;
+  for (std::int64_t layer = 0; layer < settings_.num_layers; ++layer)
+    parameters.push_back(weights(layer).tensors());
+  return parameters;
 }
 
 template <>
@@ -102,7 +120,11 @@ std::shared_ptr<const kernels::Program<double>> LayerImpl::program(std::int64_t 
 }
 
 State LayerImpl::initial_state(std::int64_t batch) const {
-  const auto options = parameters().front().options().requires_grad(false);
+  return zero_state(batch, parameters().front());
+}
+
+State LayerImpl::zero_state(std::int64_t batch, const Tensor& like) const {
+  const auto options = like.options().requires_grad(false);
   State state;
   for (const std::int64_t width : state_widths_) {
     state.parts.push_back(torch::zeros({settings_.num_layers, batch, width}, options));
@@ -110,7 +132,8 @@ State LayerImpl::initial_state(std::int64_t batch) const {
   return state;
 }
 
-void LayerImpl::check_input(const Tensor& x, std::int64_t dimensions) const {
+void LayerImpl::check_input(const Tensor& x, std::int64_t dimensions,
+                            const Tensor& parameter) const {
   const char* expected = dimensions == 2         ? "[B, I]"
                          : settings_.batch_first ? "[B, T, I]"
                                                  : "[T, B, I]";
@@ -122,7 +145,6 @@ void LayerImpl::check_input(const Tensor& x, std::int64_t dimensions) const {
   if (x.numel() == 0)
     throw Error(
         fmt::format("the input is empty: {}; give at least one step and one row", shape_of(x)));
-  const Tensor parameter = parameters().front();
   if (x.scalar_type() != parameter.scalar_type() || x.device() != parameter.device()) {
     throw Error(fmt::format(
         "the input is {} on {}, the layer's parameters are {} on {}; convert one with .to(...)",
@@ -132,7 +154,7 @@ void LayerImpl::check_input(const Tensor& x, std::int64_t dimensions) const {
 }
 
 State LayerImpl::checked_state(const State& state, std::int64_t batch, const Tensor& like) const {
-  if (state.empty()) return initial_state(batch);
+  if (state.empty()) return zero_state(batch, like);
   if (state.parts.size() != state_widths_.size()) {
     throw Error(fmt::format("the state must have {} parts ({}), got {}", state_widths_.size(),
                             fmt::join(state_names_, ", "), state.parts.size()));
@@ -187,10 +209,9 @@ bool LayerImpl::uses_kernels(const Tensor& x, std::string* reason) const {
 }
 
 // The one time loop of the reference: works for every cell, type, device and order of derivative.
-LayerImpl::LayerRun LayerImpl::run_reference(std::int64_t, const Tensor& x,
+LayerImpl::LayerRun LayerImpl::run_reference(const std::vector<Tensor>& parameters, const Tensor& x,
                                              const std::vector<Tensor>& initial,
                                              const Tensor& lengths,
-                                             const std::vector<Tensor>& parameters,
                                              std::vector<std::vector<Tensor>>* all_states) const {
   const Weights weights(parameter_names_, parameters);
   std::vector<Tensor> state = initial, outputs;
@@ -209,11 +230,10 @@ LayerImpl::LayerRun LayerImpl::run_reference(std::int64_t, const Tensor& x,
   return {torch::stack(outputs), state};
 }
 
-LayerImpl::LayerRun LayerImpl::run_layer(std::int64_t layer, const Tensor& x,
-                                         const std::vector<Tensor>& initial,
+LayerImpl::LayerRun LayerImpl::run_layer(std::int64_t layer, const std::vector<Tensor>& parameters,
+                                         const Tensor& x, const std::vector<Tensor>& initial,
                                          const Tensor& lengths) const {
-  const std::vector<Tensor> parameters = weights(layer).tensors();
-  if (!uses_kernels(x)) return run_reference(layer, x, initial, lengths, parameters);
+  if (!uses_kernels(x)) return run_reference(parameters, x, initial, lengths);
   const std::size_t states = initial.size();
   torch::autograd::variable_list inputs{x};
   inputs.insert(inputs.end(), initial.begin(), initial.end());
@@ -222,10 +242,9 @@ LayerImpl::LayerRun LayerImpl::run_layer(std::int64_t layer, const Tensor& x,
   // module.
   const auto self = std::dynamic_pointer_cast<const LayerImpl>(shared_from_this());
   FusedCall call{kernels_[layer].float_program, kernels_[layer].double_program, lengths, nullptr};
-  call.reference = [self, layer, lengths, states](const torch::autograd::variable_list& in) {
-    const LayerRun run =
-        self->run_reference(layer, in[0], {in.begin() + 1, in.begin() + 1 + states}, lengths,
-                            {in.begin() + 1 + states, in.end()});
+  call.reference = [self, lengths, states](const torch::autograd::variable_list& in) {
+    const LayerRun run = self->run_reference({in.begin() + 1 + states, in.end()}, in[0],
+                                             {in.begin() + 1, in.begin() + 1 + states}, lengths);
     torch::autograd::variable_list out{run.output};
     out.insert(out.end(), run.final_state.begin(), run.final_state.end());
     return out;
@@ -236,7 +255,13 @@ LayerImpl::LayerRun LayerImpl::run_layer(std::int64_t layer, const Tensor& x,
 
 std::tuple<Tensor, State> LayerImpl::forward(const Tensor& x, const State& state,
                                              const Tensor& lengths) {
-  check_input(x, 3);
+  return forward_with(own_parameters(), x, state, lengths, is_training());
+}
+
+std::tuple<Tensor, State> LayerImpl::forward_with(const Parameters& parameters, const Tensor& x,
+                                                  const State& state, const Tensor& lengths,
+                                                  bool training) const {
+  check_input(x, 3, parameters[0][0]);
   Tensor values = settings_.batch_first ? x.transpose(0, 1) : x;
   const std::int64_t steps = values.size(0), batch = values.size(1);
   const State initial = checked_state(state, batch, x);
@@ -244,10 +269,10 @@ std::tuple<Tensor, State> LayerImpl::forward(const Tensor& x, const State& state
   std::vector<std::vector<Tensor>> final_parts(state_widths_.size());
   for (std::int64_t layer = 0; layer < settings_.num_layers; ++layer) {
     if (layer > 0 && settings_.dropout > 0)
-      values = torch::dropout(values, settings_.dropout, is_training());
+      values = torch::dropout(values, settings_.dropout, training);
     std::vector<Tensor> start;
     for (const Tensor& part : initial.parts) start.push_back(part[layer]);
-    LayerRun run = run_layer(layer, values, start, checked);
+    LayerRun run = run_layer(layer, parameters[layer], values, start, checked);
     values = run.output;
     for (std::size_t p = 0; p < final_parts.size(); ++p)
       final_parts[p].push_back(run.final_state[p]);
@@ -257,18 +282,23 @@ std::tuple<Tensor, State> LayerImpl::forward(const Tensor& x, const State& state
   return {settings_.batch_first ? values.transpose(0, 1) : values, last};
 }
 
-// A single step gains nothing from packed weights, so it is always the reference's.
 std::tuple<Tensor, State> LayerImpl::step(const Tensor& x, const State& state) {
-  check_input(x, 2);
+  return step_with(own_parameters(), x, state, is_training());
+}
+
+// A single step gains nothing from packed weights, so it is always the reference's.
+std::tuple<Tensor, State> LayerImpl::step_with(const Parameters& parameters, const Tensor& x,
+                                               const State& state, bool training) const {
+  check_input(x, 2, parameters[0][0]);
   const State initial = checked_state(state, x.size(0), x);
   std::vector<std::vector<Tensor>> next(state_widths_.size());
   Tensor values = x;
   for (std::int64_t layer = 0; layer < settings_.num_layers; ++layer) {
     if (layer > 0 && settings_.dropout > 0)
-      values = torch::dropout(values, settings_.dropout, is_training());
+      values = torch::dropout(values, settings_.dropout, training);
     std::vector<Tensor> start;
     for (const Tensor& part : initial.parts) start.push_back(part[layer]);
-    StepValues made = reference_step(values, start, weights(layer));
+    StepValues made = reference_step(values, start, Weights(parameter_names_, parameters[layer]));
     values = made.output;
     for (std::size_t p = 0; p < next.size(); ++p) next[p].push_back(made.state[p]);
   }
@@ -278,8 +308,13 @@ std::tuple<Tensor, State> LayerImpl::step(const Tensor& x, const State& state) {
 }
 
 std::vector<Tensor> LayerImpl::states(const Tensor& x, const State& state) {
+  return states_with(own_parameters(), x, state);
+}
+
+std::vector<Tensor> LayerImpl::states_with(const Parameters& parameters, const Tensor& x,
+                                           const State& state) const {
   const torch::NoGradGuard no_grad;
-  check_input(x, 3);
+  check_input(x, 3, parameters[0][0]);
   Tensor values = settings_.batch_first ? x.transpose(0, 1) : x;
   const State initial = checked_state(state, values.size(1), x);
   const std::int64_t top = settings_.num_layers - 1;
@@ -287,19 +322,18 @@ std::vector<Tensor> LayerImpl::states(const Tensor& x, const State& state) {
     std::vector<Tensor> start, results;
     for (const Tensor& part : initial.parts) start.push_back(part[layer]);
     if (layer < top) {
-      values = run_layer(layer, values, start, {}).output;
+      values = run_layer(layer, parameters[layer], values, start, {}).output;
       continue;
     }
-    const std::vector<Tensor> parameters = weights(layer).tensors();
     if (uses_kernels(values)) {
       torch::autograd::variable_list inputs{values};
       inputs.insert(inputs.end(), start.begin(), start.end());
-      inputs.insert(inputs.end(), parameters.begin(), parameters.end());
+      inputs.insert(inputs.end(), parameters[layer].begin(), parameters[layer].end());
       results = run_fused_states(
           {kernels_[layer].float_program, kernels_[layer].double_program, {}, nullptr}, inputs);
     } else {
       std::vector<std::vector<Tensor>> by_step;
-      run_reference(layer, values, start, {}, parameters, &by_step);
+      run_reference(parameters[layer], values, start, {}, &by_step);
       for (std::size_t p = 0; p < start.size(); ++p) {
         std::vector<Tensor> steps;
         for (const auto& parts : by_step) steps.push_back(parts[p]);

@@ -103,6 +103,7 @@ CellInfo row(const std::string& name, const std::string& summary, bool chrono) {
                    {"integer", "paper"}}},
       .sizes = {{"copy", size(70)}, {"psmnist", size(200)}, {"char-lm", size(630)}},
       .chrono = chrono,
+      .class_defaults = {{"peephole", false}},
       .make = [](std::int64_t input_size, const OptionMap& map) -> std::shared_ptr<LayerImpl> {
         return std::make_shared<LSTMImpl>(from_map(input_size, map));
       },

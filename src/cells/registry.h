@@ -26,6 +26,9 @@ struct CellInfo {
   bool chrono = false;  // true: chrono_t_max defaults to the task's longest dependency
   // Run keys of preset "authors", by "TASK@LAG", "TASK" or size class.
   std::map<std::string, OptionMap> authors_preset = {};
+  // Defaults of the cell's class, nru::X and nru.X in Python, where they differ from `options`,
+  // whose defaults are the paper's runs.
+  OptionMap class_defaults = {};
   std::function<std::shared_ptr<LayerImpl>(std::int64_t input_size, const OptionMap& options)> make;
   // Names and shapes of the layer's parameters, without drawing any.
   std::function<std::vector<kernels::Parameter>(std::int64_t input_size, const OptionMap& options)>

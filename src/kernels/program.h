@@ -46,6 +46,9 @@ struct Parameter {
   std::int64_t size() const {
     return static_cast<std::int64_t>(rows) * (columns > 0 ? columns : 1);
   }
+  std::vector<std::int64_t> shape() const {
+    return columns > 0 ? std::vector<std::int64_t>{rows, columns} : std::vector<std::int64_t>{rows};
+  }
 };
 
 // One block of columns of a weight matrix and what it multiplies.
