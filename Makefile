@@ -4,7 +4,7 @@ SETUP ?= 1
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 
-.PHONY: help demo build test asan bench reproduce install format clean setup
+.PHONY: help demo build test asan bench reproduce install python format clean setup setup-python
 
 help:
 	@echo "make demo       train the NRU and an LSTM side by side on the copying task"
@@ -13,11 +13,15 @@ help:
 	@echo "make bench      time fused, reference and torch's own layers"
 	@echo "make reproduce  run the paper's experiments and write the report"
 	@echo "make install    install program, library and headers (PREFIX=/usr/local)"
+	@echo "make python     build the Python module and install it into .venv"
 	@echo "make format     clang-format all C++ files"
 	@echo "make clean      delete build/"
 
 setup:
 	@[ "$(SETUP)" = 0 ] || tools/setup
+
+setup-python:
+	@[ "$(SETUP)" = 0 ] || tools/setup python
 
 build: setup
 	@JOBS=$(JOBS) tools/build release all
@@ -25,7 +29,7 @@ build: setup
 demo: build
 	@tools/demo
 
-test: setup
+test: setup-python
 	@JOBS=$(JOBS) tools/build release all nru_tests
 	@JOBS=$(JOBS) tools/run-tests build
 
@@ -42,6 +46,10 @@ reproduce: build
 install: build
 	@cmake --install build --prefix "$(PREFIX)" >/dev/null
 	@echo "installed nru under $(PREFIX)"
+
+python: setup-python
+	@JOBS=$(JOBS) tools/build release nru_python
+	@tools/install-python build .venv
 
 format:
 	@git ls-files '*.h' '*.cpp' '*.cu' '*.cuh' | xargs -r clang-format -i

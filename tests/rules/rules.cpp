@@ -44,6 +44,10 @@ const std::vector<Room>& rooms() {
       {"src/report/",
        true,
        {"report/", "support/", "nru/error.h", "nru/options.h", "nru/version.h"}},
+      {"src/python/",
+       false,
+       {"python/", "cells/functional.h", "cells/registry.h", "nru/error.h", "nru/options.h",
+        "nru/torch.h", "nru/version.h"}},
       {"src/cli/", false, {""}},
       {"include/nru/", false, {"nru/"}},
   };

@@ -60,6 +60,7 @@ INSTANTIATE_TEST_SUITE_P(
                       IncludeCase{"src/experiments/a.cpp", "\"cells/registry.h\""},
                       IncludeCase{"src/report/a.cpp", "  \"training/result.h\""},
                       IncludeCase{"src/report/a.cpp", "\"page.h\""},
+                      IncludeCase{"src/python/a.cpp", "<nru/cells/nru.h>"},
                       IncludeCase{"src/report/a.cpp", "\"../training/result.h\""},
                       IncludeCase{"include/nru/a.h", "\"kernels/sequence.h\""}));
 

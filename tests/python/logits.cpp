@@ -1,0 +1,54 @@
+// What C++ makes of a run's weights: the other half of tests/python/test_run.py.
+//
+//   logits RUN_DIRECTORY WEIGHTS IN OUT    (WEIGHTS, IN and OUT are safetensors files)
+//
+// IN holds x [T,B,I] in float32; OUT gets logits [T,B,O].
+#include <nru/error.h>
+
+#include <cstring>
+#include <iostream>
+
+#include "support/safetensors.h"
+#include "training/checkpoint.h"
+#include "training/trainer.h"
+
+namespace nru {
+namespace {
+
+void write_logits(const std::filesystem::path& run, const char* weights, const char* in,
+                  const char* out) {
+  const auto config =
+      training::resolve_config({run / "config.toml", {}, {}}, training::cell_defaults);
+  training::Setup setup(config);
+  training::load_weights(weights, setup.parameters);
+
+  const SafetensorsFile file = SafetensorsFile::load(in);
+  const TensorView* view = file.find("x");
+  if (view == nullptr || view->dtype != DType::F32) throw Error("the input has no float32 x");
+  torch::Tensor x = torch::empty(view->shape);
+  std::memcpy(x.data_ptr<float>(), view->bytes.data(), view->bytes.size());
+
+  const torch::NoGradGuard no_grad;
+  const auto hidden = std::get<0>(setup.model->layer()->forward(x));
+  const torch::Tensor logits = setup.model->logits(hidden).contiguous();
+  const std::span<const float> values(logits.data_ptr<float>(),
+                                      static_cast<std::size_t>(logits.numel()));
+  save_safetensors(out, {{"logits", DType::F32, logits.sizes().vec(), std::as_bytes(values)}}, {});
+}
+
+}  // namespace
+}  // namespace nru
+
+int main(int argc, char** argv) {
+  if (argc != 5) {
+    std::cerr << "usage: logits RUN_DIRECTORY WEIGHTS IN OUT\n";
+    return 2;
+  }
+  try {
+    nru::write_logits(argv[1], argv[2], argv[3], argv[4]);
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << "\n";
+    return 1;
+  }
+  return 0;
+}
