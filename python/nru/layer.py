@@ -13,10 +13,13 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 
 from . import _operators
 
-# Torch's own layers that a cell can become and come from, and the options under which it can.
+# Torch's own layers that a cell can become and come from, the options under which it can, and
+# options that torch has under another name.
 _TORCH_LAYERS = {
-    "lstm": (nn.LSTM, {"peephole": False}),
-    "gru": (nn.GRU, {"reset": "after"}),
+    "rnn-orth": (nn.RNN, {"layer_norm": False}, {"activation": "nonlinearity"}),
+    "rnn-id": (nn.RNN, {"layer_norm": False}, {"activation": "nonlinearity"}),
+    "lstm": (nn.LSTM, {"peephole": False}, {}),
+    "gru": (nn.GRU, {"reset_after": True}, {}),
 }
 
 
@@ -31,8 +34,10 @@ class Layer(nn.Module):
         like = {key: given.pop(key) for key in _FACTORY}
         for key, value in given.items():
             setattr(self, key, value)
-        for name, shape in json.loads(torch.ops.nru.parameters(self._settings())):
+        shapes = json.loads(torch.ops.nru.parameters(self._settings()))
+        for name, shape in shapes:
             self.register_parameter(name, nn.Parameter(torch.empty(shape, **like)))
+        self._tensor_names = [name for name, _ in shapes]
         self.reset_parameters()
 
     def forward(self, x, state=None, lengths=None):
@@ -97,32 +102,25 @@ class Layer(nn.Module):
     @classmethod
     def from_torch(cls, module):
         """This layer with the weights of torch's own: nn.LSTM for nru.LSTM, nn.GRU for nru.GRU."""
-        kind, options = cls._torch_layer()
+        kind, options, renamed = cls._torch_layer()
         if not isinstance(module, kind):
             raise TypeError(f"{cls.__name__}.from_torch takes an nn.{kind.__name__}, got {module!r}")
         if module.bidirectional or getattr(module, "proj_size", 0):
             raise ValueError("layers with bidirectional or proj_size have no counterpart here")
-        weight = module.weight_ih_l0
+        like = module.weight_ih_l0
         layer = cls(
             module.input_size, module.hidden_size, module.num_layers, dropout=module.dropout,
-            batch_first=module.batch_first, device=weight.device, dtype=weight.dtype, **options,
+            batch_first=module.batch_first, device=like.device, dtype=like.dtype, **options,
+            **{ours: getattr(module, theirs) for ours, theirs in renamed.items()},
         )  # fmt: skip
-        theirs = module.state_dict()
         with torch.no_grad():
-            for name, parameter in layer.named_parameters():
-                value = theirs.get(name)
-                if value is None:  # a torch layer with bias=False
-                    value = torch.zeros_like(parameter)
-                other = name.replace("bias_ih", "bias_hh")
-                # Two biases whose sum is all that matters, where this layer has but one.
-                if other in theirs and not hasattr(layer, other):
-                    value = value + theirs[other]
-                parameter.copy_(value)
+            for n in range(layer.num_layers):
+                layer._copy_from(module, n)
         return layer.train(module.training)
 
     def to_torch(self):
-        """Torch's own layer with these weights; of two biases the second becomes zero."""
-        kind, options = self._torch_layer()
+        """Torch's own layer with these weights. Of its two biases the second becomes zero."""
+        kind, options, renamed = self._torch_layer()
         for key, value in options.items():
             if getattr(self, key) != value:
                 raise ValueError(f"nn.{kind.__name__} is a {type(self).__name__} with {key}={value!r}, "
@@ -131,12 +129,41 @@ class Layer(nn.Module):
         module = kind(
             self.input_size, self.hidden_size, self.num_layers, dropout=self.dropout,
             batch_first=self.batch_first, device=like.device, dtype=like.dtype,
+            **{theirs: getattr(self, ours) for ours, theirs in renamed.items()},
         )  # fmt: skip
-        ours = self.state_dict()
         with torch.no_grad():
-            for name, parameter in module.named_parameters():
-                parameter.copy_(ours[name]) if name in ours else parameter.zero_()
+            for n in range(self.num_layers):
+                self._copy_to(module, n)
         return module.train(self.training)
+
+    # Torch has two biases, of which mostly the sum matters and is all that we have. Only in the GRU's
+    # last gate does the second act alone, behind the reset gate: our bias_hn.
+
+    def _copy_from(self, module, n):
+        ours, theirs = self._of_layer(self, n), self._of_layer(module, n)
+        ours["weight_ih"].copy_(theirs["weight_ih"])
+        ours["weight_hh"].copy_(theirs["weight_hh"])
+        zero = torch.zeros_like(ours["bias_ih"])  # for modules with bias=False
+        first, second = theirs.get("bias_ih", zero), theirs.get("bias_hh", zero)
+        ours["bias_ih"].copy_(first + second)
+        if "bias_hn" in ours:
+            last = slice(2 * self.hidden_size, None)
+            ours["bias_ih"][last] = first[last]
+            ours["bias_hn"].copy_(second[last])
+
+    def _copy_to(self, module, n):
+        ours, theirs = self._of_layer(self, n), self._of_layer(module, n)
+        for name in ("weight_ih", "weight_hh", "bias_ih"):
+            theirs[name].copy_(ours[name])
+        theirs["bias_hh"].zero_()
+        if "bias_hn" in ours:
+            theirs["bias_hh"][2 * self.hidden_size :] = ours["bias_hn"]
+
+    @staticmethod
+    def _of_layer(module, n):
+        """The parameters of one stacked layer by their names without the suffix."""
+        suffix = f"_l{n}"
+        return {name[: -len(suffix)]: p for name, p in module.named_parameters() if name.endswith(suffix)}
 
     def extra_repr(self):
         shown = []
@@ -177,7 +204,8 @@ class Layer(nn.Module):
         return self._settings_of(self.__dict__)
 
     def _tensors(self):
-        return list(self._parameters.values())
+        # Attributes, as a parametrization may have put other tensors in the parameters' places.
+        return [getattr(self, name) for name in self._tensor_names]
 
     def _batch_dimension(self):
         return 0 if self.batch_first else 1

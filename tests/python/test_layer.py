@@ -6,10 +6,16 @@ import pickle
 
 import pytest
 import torch
+from torch.nn.utils import parametrize
 from torch.nn.utils.rnn import pack_sequence
 
 import nru
 from conftest import HIDDEN, INPUT, as_tuple, make_layer, random_input, random_state
+
+try:
+    from torch.func import functional_call
+except ImportError:  # before torch 2
+    from torch.nn.utils.stateless import functional_call
 
 
 def assert_same(a, b, tolerance=0.0):
@@ -228,9 +234,8 @@ def differentiable(layer, x, state):
     parts = as_tuple(state)
 
     def call(x, *rest):
-        for name, value in zip(names, rest[len(parts) :]):
-            layer._parameters[name] = value
-        output, last = layer(x, rest[0] if isinstance(state, torch.Tensor) else rest[: len(parts)])
+        state, values = rest[: len(parts)], dict(zip(names, rest[len(parts) :]))
+        output, last = functional_call(layer, values, (x, state))
         return (output, *as_tuple(last))
 
     inputs = (x, *parts, *(p.detach().clone() for p in parameters))
@@ -290,6 +295,18 @@ def test_errors_of_calls():
     layer.weight_l0 = torch.nn.Parameter(torch.zeros(2, INPUT).double())
     with pytest.raises(ValueError, match="parameter weight_l0 must be \\[6, 13\\], got \\[2, 3\\]"):
         layer(x)
+
+
+def test_parametrizations():
+    class Half(torch.nn.Module):
+        def forward(self, weight):
+            return weight / 2
+
+    layer, other, x = make_layer("nru"), make_layer("nru"), random_input()
+    parametrize.register_parametrization(layer, "head_weight_l0", Half())
+    with torch.no_grad():
+        other.head_weight_l0 /= 2
+    assert torch.equal(layer(x)[0], other(x)[0])
 
 
 def test_tracing():

@@ -6,14 +6,21 @@ from torch import nn
 import nru
 from conftest import INPUT, as_tuple, make_layer, random_input, random_state
 
-# Our class and torch's.
-PAIRS = [("lstm", nn.LSTM), ("gru", nn.GRU)]
-PAIRS = [(cell, kind) for cell, kind in PAIRS if cell in nru.CLASSES]
+# Our cell, torch's layer, and the options under which they are the same.
+PAIRS = {
+    "lstm": (nn.LSTM, {"peephole": False}),
+    "gru": (nn.GRU, {"reset_after": True}),
+    "rnn-orth": (nn.RNN, {"layer_norm": False, "activation": "relu"}),
+    "rnn-id": (nn.RNN, {"layer_norm": False, "activation": "tanh"}),
+}
 
 
-@pytest.fixture(params=PAIRS, ids=[cell for cell, _ in PAIRS])
+@pytest.fixture(params=[cell for cell in PAIRS if cell in nru.CLASSES])
 def pair(request):
-    return request.param
+    """Name, torch's class, its arguments, and our options."""
+    kind, options = PAIRS[request.param]
+    arguments = {"nonlinearity": options["activation"]} if kind is nn.RNN else {}
+    return request.param, kind, arguments, options
 
 
 def assert_agree(ours, theirs):
@@ -26,9 +33,9 @@ def assert_agree(ours, theirs):
 
 @pytest.mark.parametrize("bias", [True, False])
 def test_from_torch(pair, backend, bias):
-    cell, kind = pair
+    cell, kind, arguments, _ = pair
     torch.manual_seed(1)
-    theirs = kind(INPUT, 7, 2, bias=bias, dropout=0.1).double().eval()
+    theirs = kind(INPUT, 7, 2, bias=bias, dropout=0.1, **arguments).double().eval()
     ours = nru.CLASSES[cell].from_torch(theirs)
     ours.backend = backend
     assert ours.dropout == 0.1 and not ours.training
@@ -36,9 +43,11 @@ def test_from_torch(pair, backend, bias):
 
 
 def test_to_torch_and_back(pair):
-    cell, kind = pair
-    options = {"reset": "after"} if cell == "gru" else {}
+    cell, kind, _, options = pair
     ours = make_layer(cell, num_layers=2, **options)
+    with torch.no_grad():
+        for parameter in ours.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))  # biases that are not zero
     theirs = ours.to_torch()
     assert type(theirs) is kind
     assert_agree(ours, theirs)
@@ -54,9 +63,9 @@ def test_the_second_bias_is_zero():
 
 
 def test_gradients_agree(pair):
-    cell, kind = pair
+    cell, kind, arguments, _ = pair
     torch.manual_seed(2)
-    theirs = kind(INPUT, 7).double()
+    theirs = kind(INPUT, 7, **arguments).double()
     ours = nru.CLASSES[cell].from_torch(theirs)
     gradients = []
     for layer in (ours, theirs):
