@@ -14,8 +14,9 @@ set_target_properties(
 
 file(GLOB module_files CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/python
      ${PROJECT_SOURCE_DIR}/python/nru/*.py)
+configure_file(${PROJECT_SOURCE_DIR}/python/setup.py.in ${NRU_PYTHON_DIR}/setup.py @ONLY)
 set(copies)
-foreach(file pyproject.toml setup.py ${module_files})
+foreach(file pyproject.toml ${module_files})
   add_custom_command(
     OUTPUT ${NRU_PYTHON_DIR}/${file}
     COMMAND ${CMAKE_COMMAND} -E copy ${PROJECT_SOURCE_DIR}/python/${file} ${NRU_PYTHON_DIR}/${file}
