@@ -1,7 +1,7 @@
 """The recurrent layers as torch modules: one class per row of the table of cells.
 
-All of them are `Layer`, which has torch.nn.LSTM's calling conventions and holds the parameters; what
-is computed is in the operators (torch.ops.nru), the same code as the C++ classes.
+All of them are `Layer`, which has torch.nn.LSTM's calling conventions and holds the parameters;
+what is computed is in the operators (torch.ops.nru), the same code as the C++ classes.
 """
 import inspect
 import json
@@ -45,12 +45,12 @@ class Layer(nn.Module):
 
         x: [T, B, input_size], or [B, T, input_size] with batch_first, or [T, input_size] without a
             batch, or a PackedSequence.
-        state: what an earlier call returned; None is zero. One tensor [num_layers, B, width] per part
-            of the cell's state, as a tuple, or the tensor itself if the cell has one part.
+        state: what an earlier call returned; None is zero. One tensor [num_layers, B, width] per
+            part of the cell's state, as a tuple, or the tensor itself if the cell has one part.
         lengths: [B] integers in 1..T, for rows of unequal length: the output behind a row's length
             is zero, and its final state is the one at its length.
 
-        Returns the output, shaped as x with hidden_size in place of input_size, and the final state.
+        Returns the output, shaped as x but with hidden_size features, and the final state.
         """
         if isinstance(x, PackedSequence):
             return self._forward_packed(x, state, lengths)
@@ -104,7 +104,8 @@ class Layer(nn.Module):
         """This layer with the weights of torch's own: nn.LSTM for nru.LSTM, nn.GRU for nru.GRU."""
         kind, options, renamed = cls._torch_layer()
         if not isinstance(module, kind):
-            raise TypeError(f"{cls.__name__}.from_torch takes an nn.{kind.__name__}, got {module!r}")
+            wanted = f"{cls.__name__}.from_torch takes an nn.{kind.__name__}"
+            raise TypeError(f"{wanted}, got {module!r}")
         if module.bidirectional or getattr(module, "proj_size", 0):
             raise ValueError("layers with bidirectional or proj_size have no counterpart here")
         like = module.weight_ih_l0
@@ -123,8 +124,8 @@ class Layer(nn.Module):
         kind, options, renamed = self._torch_layer()
         for key, value in options.items():
             if getattr(self, key) != value:
-                raise ValueError(f"nn.{kind.__name__} is a {type(self).__name__} with {key}={value!r}, "
-                                 f"this one has {key}={getattr(self, key)!r}")  # fmt: skip
+                wanted = f"nn.{kind.__name__} is a {type(self).__name__} with {key}={value!r}"
+                raise ValueError(f"{wanted}, this one has {key}={getattr(self, key)!r}")
         like = next(self.parameters())
         module = kind(
             self.input_size, self.hidden_size, self.num_layers, dropout=self.dropout,
@@ -136,8 +137,8 @@ class Layer(nn.Module):
                 self._copy_to(module, n)
         return module.train(self.training)
 
-    # Torch has two biases, of which mostly the sum matters and is all that we have. Only in the GRU's
-    # last gate does the second act alone, behind the reset gate: our bias_hn.
+    # Torch has two biases, of which mostly the sum matters and is all that we have. Only in the
+    # GRU's last gate does the second act alone, behind the reset gate: our bias_hn.
 
     def _copy_from(self, module, n):
         ours, theirs = self._of_layer(self, n), self._of_layer(module, n)
@@ -162,8 +163,8 @@ class Layer(nn.Module):
     @staticmethod
     def _of_layer(module, n):
         """The parameters of one stacked layer by their names without the suffix."""
-        suffix = f"_l{n}"
-        return {name[: -len(suffix)]: p for name, p in module.named_parameters() if name.endswith(suffix)}
+        named, suffix = module.named_parameters(), f"_l{n}"
+        return {name[: -len(suffix)]: p for name, p in named if name.endswith(suffix)}
 
     def extra_repr(self):
         shown = []
@@ -296,8 +297,8 @@ def _make_class(row):
     doc = _DOC.format(
         summary=row["summary"], name=name, example=example, state=state, options="\n".join(lines)
     )
-    body = {"__doc__": doc, "__module__": "nru", "cell": row["name"], "__signature__": _signature(row)}
-    return type(name, (Layer,), body)
+    body = {"__doc__": doc, "__module__": "nru", "__signature__": _signature(row)}
+    return type(name, (Layer,), {**body, "cell": row["name"]})
 
 
 CLASSES = {row["name"]: _make_class(row) for row in _operators.CELLS.values()}

@@ -39,7 +39,7 @@ def load_run(directory, weights="best"):
     wanted = {name: t for name, t in tensors.items() if name.startswith(("layer.", "output."))}
     make = CLASSES[cell["name"]]
 
-    # A run does not say how wide its input is, but the number of parameters does: it is linear in it.
+    # A run does not say how wide its input is, but the number of parameters is linear in it.
     stored = sum(t.numel() for name, t in wanted.items() if name.startswith("layer."))
     one, two = (make.count_parameters(size, **options) for size in (1, 2))
     input_size = 1 + (stored - one) // (two - one)

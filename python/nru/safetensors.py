@@ -1,4 +1,4 @@
-"""Named tensors in files: the safetensors format, which C++ nru and the safetensors package read too.
+"""Named tensors in files: safetensors, which C++ nru and the package of that name read too.
 
     8 bytes   N, little-endian: the size of the header
     N bytes   JSON: {"__metadata__": {...}, NAME: {"dtype", "shape", "data_offsets"}, ...}
@@ -48,7 +48,8 @@ def _read(path):
             if entry["dtype"] not in _DTYPES:
                 raise ValueError(f"tensor {name!r} has dtype {entry['dtype']!r}, which torch lacks")
             width = torch.empty((), dtype=_DTYPES[entry["dtype"]]).element_size()
-            if min(entry["shape"], default=0) < 0 or after - begin != width * math.prod(entry["shape"]):
+            shape = entry["shape"]
+            if min(shape, default=0) < 0 or after - begin != width * math.prod(shape):
                 raise ValueError(f"tensor {name!r} has not the bytes that its shape needs")
             if begin != end:
                 raise ValueError(f"tensor {name!r} does not start where the one before it ends")
@@ -73,7 +74,8 @@ def load(path):
         # A copy: the file's bytes are read-only and need not be aligned.
         flat = torch.empty(math.prod(entry["shape"]), dtype=dtype)
         if end > begin:
-            flat.view(torch.uint8).copy_(torch.frombuffer(bytearray(data[begin:end]), dtype=torch.uint8))
+            source = torch.frombuffer(bytearray(data[begin:end]), dtype=torch.uint8)
+            flat.view(torch.uint8).copy_(source)
         tensors[name] = flat.reshape(entry["shape"])
     return tensors
 
@@ -88,7 +90,8 @@ def save(path, tensors, metadata=None):
     header = {_METADATA: dict(metadata)} if metadata else {}
     chunks, end = [], 0
     # By element size, so that each tensor is aligned.
-    for name, tensor in sorted(tensors.items(), key=lambda item: (-item[1].element_size(), item[0])):
+    order = sorted(tensors, key=lambda name: (-tensors[name].element_size(), name))
+    for name, tensor in ((name, tensors[name]) for name in order):
         if tensor.dtype not in _NAMES or name == _METADATA:
             raise ValueError(f"tensor {name!r} ({tensor.dtype}) has no place in a safetensors file")
         flat = tensor.detach().cpu().contiguous().reshape(-1)

@@ -14,7 +14,7 @@ INPUT, HIDDEN = 3, 6
 
 
 def make_layer(cell, **options):
-    """A small layer of the cell, in float64, with weights that do not depend on the test's order."""
+    """A small layer of the cell, in float64, with the same weights in every test."""
     cls = nru.CLASSES[cell]
     options = {**SMALL.get(cell, {}), **options}
     for name, parameter in inspect.signature(cls).parameters.items():

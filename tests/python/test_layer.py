@@ -29,13 +29,15 @@ def test_the_issues_example():
     assert output.shape == (7, 5, 80) and h.shape == (1, 5, 80) and m.shape == (1, 5, 64)
     assert output.dtype == torch.float32
     # The heads have 2 * 4 + 4 * sqrt(4 * 64) = 72 outputs.
-    assert sum(p.numel() for p in layer.parameters()) == 80 * (10 + 80 + 64 + 1) + 72 * (80 + 64 + 1)
+    expected = 80 * (10 + 80 + 64 + 1) + 72 * (80 + 64 + 1)
+    assert sum(p.numel() for p in layer.parameters()) == expected
 
 
 def test_classes_are_named_after_their_cells():
     assert nru.CLASSES["nru"] is nru.NRU and nru.CLASSES["lstm-chrono"] is nru.LSTMChrono
     for name, cls in nru.CLASSES.items():
-        assert getattr(nru, cls.__name__) is cls and cls.cell == name and cls.__name__ in nru.__all__
+        assert getattr(nru, cls.__name__) is cls and cls.cell == name
+        assert cls.__name__ in nru.__all__
 
 
 def test_signature_and_documentation(cell):
@@ -212,8 +214,8 @@ def test_state_dict(cell):
 
 
 def test_names_of_parameters():
-    names = [f"{name}_l{n}" for n in (0, 1) for name in ("weight", "bias", "head_weight", "head_bias")]
-    assert list(nru.NRU(3, 5, 2).state_dict()) == names
+    names = ("weight", "bias", "head_weight", "head_bias")
+    assert list(nru.NRU(3, 5, 2).state_dict()) == [f"{s}_l{n}" for n in (0, 1) for s in names]
     assert list(nru.LSTM(3, 5).state_dict()) == ["weight_ih_l0", "weight_hh_l0", "bias_ih_l0"]
 
 
@@ -225,7 +227,8 @@ def test_count_parameters(cell):
 
 
 def test_repr():
-    assert repr(nru.NRU(10, 80, heads=1, batch_first=True)) == "NRU(10, 80, heads=1, batch_first=True)"
+    layer = nru.NRU(10, 80, heads=1, batch_first=True)
+    assert repr(layer) == "NRU(10, 80, heads=1, batch_first=True)"
 
 
 def differentiable(layer, x, state):
@@ -284,7 +287,7 @@ def test_errors_are_value_errors():
 
 def test_errors_of_calls():
     layer, x = make_layer("nru"), random_input()
-    with pytest.raises(ValueError, match="the input must be \\[T, B, I\\] with I = 3, got \\[5, 4, 2\\]"):
+    with pytest.raises(ValueError, match="must be \\[T, B, I\\] with I = 3, got \\[5, 4, 2\\]"):
         layer(x[..., :2])
     with pytest.raises(ValueError, match="the input is Float on cpu, .* are Double on cpu"):
         layer(x.float())

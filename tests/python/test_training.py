@@ -50,6 +50,7 @@ def test_the_guides_example_runs(layer):
     assert "nru.NRU(" in block and "nn.LSTM(" in block
     lines = [line for line in block.splitlines() if not ("layer = " in line and layer not in line)]
     scope = {}
-    exec(re.sub(r"range\(\d+\)", "range(3)", "\n".join(lines).replace("# layer = ", "layer = ")), scope)
+    script = "\n".join(lines).replace("# layer = ", "layer = ")
+    exec(re.sub(r"range\(\d+\)", "range(3)", script), scope)
     assert torch.isfinite(scope["loss"])
     assert type(scope["layer"]).__name__ in layer
