@@ -4,14 +4,13 @@ SETUP ?= 1
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 
-.PHONY: help demo build test asan bench reproduce install python format clean setup setup-python
+.PHONY: help demo build test asan bench install python format clean setup setup-python
 
 help:
 	@echo "make demo       train the NRU and an LSTM side by side on the copying task"
 	@echo "make build      the program, build/nru"
 	@echo "make test       build and run all tests (make asan: the torch-free ones under sanitizers)"
 	@echo "make bench      time fused, reference and torch's own layers"
-	@echo "make reproduce  run the paper's experiments and write the report"
 	@echo "make install    install program, library and headers (PREFIX=/usr/local)"
 	@echo "make python     build the Python module and install it into .venv"
 	@echo "make format     clang-format all C++ files"
@@ -39,9 +38,6 @@ asan: setup
 
 bench: build
 	@build/nru bench
-
-reproduce: build
-	@build/nru reproduce all
 
 install: build
 	@cmake --install build --prefix "$(PREFIX)" >/dev/null
