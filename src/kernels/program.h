@@ -51,13 +51,15 @@ struct Parameter {
   }
 };
 
-// One block of columns of a weight matrix and what it multiplies.
+// One block of a weight matrix and what it multiplies. A phase may use a block of rows: torch
+// stacks the gates of a cell in one matrix, whatever the phases they belong to.
 struct Segment {
   int part = 0;
   bool previous =
       false;          // the part's value one step ago (state parts only), else the one of this step
-  int parameter = 0;  // weight [outputs, columns of the parameter]
+  int parameter = 0;  // the block is [outputs, width of the part]
   int column = 0;     // first column of this block
+  int row = 0;        // and its first row
 };
 
 // What a pointwise function works on: all rows of a slice at one time step (or many steps, for a
@@ -93,6 +95,7 @@ struct Phase {
   // false: no other step depends on the result, so the phase runs over many steps at once, outside
   // the time loop.
   bool recurrent = true;
+  int bias_row = 0;  // first row of the bias
 };
 
 template <class T>

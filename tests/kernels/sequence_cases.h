@@ -15,16 +15,20 @@
 #include <variant>
 #include <vector>
 
+#include "kernels/gru.h"
+#include "kernels/janet.h"
 #include "kernels/lstm.h"
 #include "kernels/nru.h"
+#include "kernels/rnn.h"
 #include "kernels/sequence.h"
+#include "kernels/sru.h"
 #include "random_values.h"
 
 namespace nru::kernels {
 
 struct CellCase {
   std::string name;
-  std::variant<LstmShape, NruShape> shape;
+  std::variant<LstmShape, NruShape, RnnShape, GruShape, JanetShape, SruShape> shape;
   int input() const {
     return std::visit([](const auto& s) { return s.input; }, shape);
   }
@@ -49,6 +53,22 @@ inline const std::vector<CellCase>& cell_cases() {
       {"lstm", LstmShape{3, 5}},
       {"lstm_whole_vectors", LstmShape{7, 16}},
       {"lstm_peephole", LstmShape{10, 17, true}},
+      {"rnn_relu", RnnShape{3, 5}},
+      {"rnn_relu_whole_vectors", RnnShape{7, 16}},
+      {"rnn_tanh", RnnShape{10, 17, true}},
+      {"rnn_relu_norm", RnnShape{4, 19, false, true}},
+      {"rnn_tanh_norm", RnnShape{4, 13, true, true}},
+      {"gru", GruShape{3, 5}},
+      {"gru_whole_vectors", GruShape{7, 16}},
+      {"gru_wide", GruShape{10, 17}},
+      {"gru_reset_after", GruShape{3, 5, true}},
+      {"gru_reset_after_wide", GruShape{10, 17, true}},
+      {"janet", JanetShape{3, 5}},
+      {"janet_whole_vectors", JanetShape{7, 16}},
+      {"janet_beta", JanetShape{10, 17, 1}},
+      {"sru", SruShape{3, 5, 7, 2, {0, 0.5, 0.9, 0.99, 0.999}}},
+      {"sru_whole_vectors", SruShape{7, 16, 8, 16, {0, 0.25, 0.5, 0.9, 0.99}}},
+      {"sru_one_scale", SruShape{10, 17, 13, 9, {0.9}}},
       {"nru_k4_m64_R4", NruShape{.input = 10, .hidden = 13, .memory = 64, .heads = 4}},
       {"nru_k4_m256_R8", NruShape{.input = 1, .hidden = 21, .memory = 256, .heads = 4}},
       {"nru_k1_m16_R4", NruShape{.input = 3, .hidden = 16, .memory = 16, .heads = 1}},
@@ -103,11 +123,37 @@ inline const std::vector<RunCase>& run_cases() {
   return cases;
 }
 
+// One name for all cells' programs.
+template <class T>
+Program<T> program_of(const LstmShape& shape) {
+  return lstm_program<T>(shape);
+}
+template <class T>
+Program<T> program_of(const NruShape& shape) {
+  return nru_program<T>(shape);
+}
+template <class T>
+Program<T> program_of(const RnnShape& shape) {
+  return rnn_program<T>(shape);
+}
+template <class T>
+Program<T> program_of(const GruShape& shape) {
+  return gru_program<T>(shape);
+}
+template <class T>
+Program<T> program_of(const JanetShape& shape) {
+  return janet_program<T>(shape);
+}
+template <class T>
+Program<T> program_of(const SruShape& shape) {
+  return sru_program<T>(shape);
+}
+
 template <class T>
 std::shared_ptr<const Program<T>> make_program(const CellCase& cell) {
-  if (const NruShape* shape = cell.nru())
-    return std::make_shared<Program<T>>(nru_program<T>(*shape));
-  return std::make_shared<Program<T>>(lstm_program<T>(std::get<LstmShape>(cell.shape)));
+  return std::visit(
+      [](const auto& shape) { return std::make_shared<Program<T>>(program_of<T>(shape)); },
+      cell.shape);
 }
 
 template <class T>

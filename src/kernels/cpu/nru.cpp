@@ -14,7 +14,7 @@
 // After foreach_target.h:
 #include <hwy/highway.h>
 
-#include "kernels/cpu/layer_norm-inl.h"
+#include "kernels/cpu/activation-inl.h"
 #include "kernels/cpu/math-inl.h"
 #include "kernels/cpu/nru_general-inl.h"
 #include "kernels/cpu/nru_write_linear-inl.h"
@@ -28,53 +28,6 @@ namespace nru_cell {
 constexpr int kH = 1, kM = 2, kHeads = 3, kAux = 4, kPre = 5;  // parts; kPre with layer norm only
 constexpr int kWeight = 0, kBias = 1, kGamma = 2,
               kBeta = 3;  // parameters; head weight and bias come last
-
-// ---- h ----
-
-template <class T>
-void hidden_forward(const Rows<T>& rows) {  // in place; padding is zero and stays so, NaN too
-  const hn::ScalableTag<T> d;
-  T* h = rows.current[kH];
-  const std::ptrdiff_t count = static_cast<std::ptrdiff_t>(rows.count) * rows.ld[kH];
-  for (std::ptrdiff_t j = 0; j < count; j += vector_lanes<T>()) {
-    const auto a = hn::LoadU(d, h + j);
-    hn::StoreU(hn::IfThenElse(hn::Lt(a, hn::Zero(d)), hn::Zero(d), a), d, h + j);
-  }
-}
-
-template <class T>
-void hidden_backward(const Rows<T>& rows) {
-  const hn::ScalableTag<T> d;
-  const T *h = rows.current[kH], *dh = rows.gradient[kH];
-  const std::ptrdiff_t count = static_cast<std::ptrdiff_t>(rows.count) * rows.ld[kH];
-  for (std::ptrdiff_t j = 0; j < count; j += vector_lanes<T>()) {
-    const auto open = hn::Gt(hn::LoadU(d, h + j), hn::Zero(d));
-    hn::StoreU(hn::IfThenElseZero(open, hn::LoadU(d, dh + j)), d, rows.d_pre + j);
-  }
-}
-
-template <class T>
-void normed_hidden_forward(int H, const Rows<T>& rows) {
-  for (int r = 0; r < rows.count; ++r) {
-    layer_norm_forward(rows.current[kPre] + r * rows.ld[kPre], rows.parameters[kGamma],
-                       rows.parameters[kBeta], H, rows.current[kH] + r * rows.ld[kH]);
-  }
-  hidden_forward(rows);
-}
-
-template <class T>
-void normed_hidden_backward(int H, const Rows<T>& rows) {
-  for (int r = 0; r < rows.count; ++r) {
-    const T* h = rows.current[kH] + r * rows.ld[kH];
-    const T* dh = rows.gradient[kH] + r * rows.ld[kH];
-    T* d_pre = rows.d_pre + r * rows.ld[kPre];
-    for (int j = 0; j < H; ++j) d_pre[j] = h[j] > T(0) ? dh[j] : T(0);
-    layer_norm_backward(rows.current[kPre] + r * rows.ld[kPre], rows.parameters[kGamma], d_pre, H,
-                        d_pre, rows.parameter_gradients[kGamma], rows.parameter_gradients[kBeta]);
-  }
-}
-
-// ---- m ----
 
 // Calls f<R>() with R = r/k as a constant for the sizes in use (copy 4, psMNIST 8), 0 = take it
 // from the sizes.
@@ -201,18 +154,15 @@ Program<T> program(const NruShape& shape) {
   p.parameters.push_back({"head_weight", U, seen + H + M});
   p.parameters.push_back({"head_bias", U});
 
-  Phase<T> hidden;
-  hidden.part = shape.layer_norm ? kPre : kH;
-  hidden.segments = {
-      {kInput, false, kWeight, 0}, {kH, true, kWeight, I}, {kM, true, kWeight, I + H}};
-  hidden.bias = kBias;
+  Activation relu{.part = kH, .width = H};
   if (shape.layer_norm) {
-    hidden.forward = [H](const Rows<T>& rows) { normed_hidden_forward<T>(H, rows); };
-    hidden.backward = [H](const Rows<T>& rows) { normed_hidden_backward<T>(H, rows); };
-  } else {
-    hidden.forward = hidden_forward<T>;
-    hidden.backward = hidden_backward<T>;
+    relu.pre = kPre;
+    relu.gamma = kGamma;
+    relu.beta = kBeta;
   }
+  const Phase<T> hidden = activation_phase<T>(
+      relu, {{kInput, false, kWeight, 0}, {kH, true, kWeight, I}, {kM, true, kWeight, I + H}},
+      kBias);
   Phase<T> heads;
   heads.part = kHeads;
   if (shape.heads_see_input) heads.segments.push_back({kInput, false, head_weight, 0});

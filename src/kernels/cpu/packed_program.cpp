@@ -3,6 +3,14 @@
 #include <algorithm>
 
 namespace nru::kernels {
+namespace {
+
+template <class T>
+const T* block(const Segment& s, int columns, const T* const* parameters) {
+  return parameters[s.parameter] + static_cast<std::ptrdiff_t>(s.row) * columns + s.column;
+}
+
+}  // namespace
 
 template <class T>
 PackedProgram<T>::PackedProgram(const Program<T>& program)
@@ -44,12 +52,12 @@ void PackedProgram<T>::pack_forward(int phase_index, const T* const* parameters)
   for (const Segment& s : phase.segments) {
     const int width = program_->parts[s.part].width;
     const int ld = program_->parameters[s.parameter].columns;
-    ops_->pack(parameters[s.parameter] + s.column, width, outputs, 1, ld, packed, offset, depth);
+    ops_->pack(block(s, ld, parameters), width, outputs, 1, ld, packed, offset, depth);
     offset += width;
   }
   if (phase.bias >= 0) {
     T* bias = bias_[phase_index].require(padded_width<T>(outputs));  // padding stays zero
-    std::copy_n(parameters[phase.bias], outputs, bias);
+    std::copy_n(parameters[phase.bias] + phase.bias_row, outputs, bias);
   }
 }
 
@@ -61,7 +69,7 @@ void PackedProgram<T>::pack_backward(int phase_index, int segment, const T* cons
   const int ld = program_->parameters[s.parameter].columns;
   T* packed =
       backward_[first_segment_[phase_index] + segment].require(ops_->packed_size(outputs, width));
-  ops_->pack(parameters[s.parameter] + s.column, outputs, width, ld, 1, packed, 0, outputs);
+  ops_->pack(block(s, ld, parameters), outputs, width, ld, 1, packed, 0, outputs);
 }
 
 template <class T>

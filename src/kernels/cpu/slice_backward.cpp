@@ -211,12 +211,15 @@ void Slice<T>::accumulate_weights(const SliceCall<T>& call, int begin, int end) 
     const int outputs = width(phase.part), ld = ld_[phase.part];
     const T* d = d_pre_[p].data();
     for (const Segment& s : phase.segments) {
+      const std::ptrdiff_t columns = program_->parameters[s.parameter].columns;
       ops_->accumulate_outer(d, ld, outputs, at(s.part, begin + (s.previous ? 0 : 1)), ld_[s.part],
-                             width(s.part), depth, parameter_gradients_[s.parameter] + s.column,
-                             program_->parameters[s.parameter].columns);
+                             width(s.part), depth,
+                             parameter_gradients_[s.parameter] + s.row * columns + s.column,
+                             static_cast<int>(columns));
     }
     if (phase.bias >= 0)
-      ops_->accumulate_columns(d, ld, outputs, depth, parameter_gradients_[phase.bias]);
+      ops_->accumulate_columns(d, ld, outputs, depth,
+                               parameter_gradients_[phase.bias] + phase.bias_row);
   }
 }
 
