@@ -32,14 +32,15 @@ enum class Backend {
 };
 
 // The recurrent state: one tensor [num_layers, B, width] per part, in the cell's order (NRU: h, m;
-// LSTM: h, c).
+// LSTM: h, c; RNN, GRU, JANET: h; SRU: mu).
 struct State {
   std::vector<torch::Tensor> parts;
 
   bool empty() const { return parts.empty(); }
   const torch::Tensor& h() const { return parts.at(0); }
-  const torch::Tensor& m() const { return parts.at(1); }  // NRU
-  const torch::Tensor& c() const { return parts.at(1); }  // LSTM
+  const torch::Tensor& m() const { return parts.at(1); }   // NRU
+  const torch::Tensor& c() const { return parts.at(1); }   // LSTM
+  const torch::Tensor& mu() const { return parts.at(0); }  // SRU, which carries no h
   State detach() const;
 };
 

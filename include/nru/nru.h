@@ -1,8 +1,12 @@
 // Everything an application needs: the recurrent layers.
 #pragma once
 
+#include <nru/cells/gru.h>
+#include <nru/cells/janet.h>
 #include <nru/cells/lstm.h>
 #include <nru/cells/nru.h>
+#include <nru/cells/rnn.h>
+#include <nru/cells/sru.h>
 #include <nru/error.h>
 #include <nru/layer.h>
 #include <nru/version.h>

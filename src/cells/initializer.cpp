@@ -50,6 +50,11 @@ void Initializer::xavier_normal(const torch::Tensor& to, double gain) {
   normal(to, gain * std::sqrt(2.0 / static_cast<double>(to.size(0) + to.size(1))));
 }
 
+void Initializer::xavier_uniform(const torch::Tensor& to, double gain) {
+  const double bound = gain * std::sqrt(6.0 / static_cast<double>(to.size(0) + to.size(1)));
+  uniform(to, -bound, bound);
+}
+
 // Gram-Schmidt on the rows of a Gaussian matrix, each row twice for accuracy. The diagonal of R is
 // positive by construction, which is the sign convention that makes Q Haar-distributed.
 void Initializer::orthogonal(const torch::Tensor& to) {

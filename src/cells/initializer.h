@@ -20,7 +20,9 @@ class Initializer {
   void constant(const torch::Tensor& to, double value);
   void linear(const torch::Tensor& to, std::int64_t fan_in);  // U(-1/sqrt(fan_in), 1/sqrt(fan_in))
   void xavier_normal(const torch::Tensor& to,
-                     double gain = 1);       // [out, in]: N(0, gain^2 2/(in+out))
+                     double gain = 1);  // [out, in]: N(0, gain^2 2/(in+out))
+  void xavier_uniform(const torch::Tensor& to,
+                      double gain = 1);      // U(-b, b), b = gain sqrt(6/(in+out)): that variance
   void orthogonal(const torch::Tensor& to);  // square, from the Haar measure
   // Chrono draws u for each unit: integers {1..t_max}, or the reals [1, t_max-1]. Returns log u in
   // double.

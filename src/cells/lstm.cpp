@@ -1,10 +1,8 @@
 // The LSTM as a torch module: its options, its equations in torch operations, its initialisation,
 // its rows in the table.
 #include <nru/cells/lstm.h>
-#include <nru/error.h>
 
-#include <fmt/format.h>
-
+#include "cells/forget_gate.h"
 #include "cells/initializer.h"
 #include "cells/registry.h"
 #include "kernels/lstm.h"
@@ -21,11 +19,7 @@ kernels::LstmShape shape(const LSTMOptions& o, std::int64_t input_size) {
 }  // namespace
 
 LSTMImpl::LSTMImpl(const LSTMOptions& o) : LayerImpl(LayerSettings::from(o)), options(o) {
-  if (o.chrono_t_max() != 0 && o.chrono_t_max() < 2) {
-    throw Error(
-        fmt::format("chrono_t_max must be at least 2 (or 0 for no chrono initialisation), got {}",
-                    o.chrono_t_max()));
-  }
+  check_chrono(o.chrono_t_max());
   build();
 }
 
@@ -52,15 +46,11 @@ void LSTMImpl::initialise(Initializer& init, const Weights& w) const {
   for (int gate = 0; gate < 4; ++gate) init.xavier_normal(w("weight_ih").narrow(0, gate * H, H));
   for (int gate = 0; gate < 4; ++gate) init.orthogonal(w("weight_hh").narrow(0, gate * H, H));
   init.constant(w("bias_ih"), 0);
-  init.constant(w("bias_ih").narrow(0, H, H), options.forget_bias());
   if (options.peephole()) init.uniform(w("weight_peephole"), 0, 1);
-  if (options.chrono_t_max() > 0) {
-    const torch::NoGradGuard no_grad;
-    const Tensor log_u = init.chrono(H, options.chrono_t_max(),
-                                     options.chrono_form() == LSTMOptions::ChronoForm::integer);
-    w("bias_ih").narrow(0, H, H).copy_(log_u);
-    w("bias_ih").narrow(0, 0, H).copy_(-log_u);
-  }
+  const torch::NoGradGuard no_grad;
+  const Tensor b_f = draw_forget_bias(init, options);
+  w("bias_ih").narrow(0, H, H).copy_(b_f);
+  if (options.chrono_t_max() > 0) w("bias_ih").narrow(0, 0, H).copy_(-b_f);
 }
 
 kernels::Program<float> LSTMImpl::float_program(std::int64_t input_size) const {
@@ -78,29 +68,21 @@ namespace {
 
 LSTMOptions from_map(std::int64_t input_size, const OptionMap& map) {
   LSTMOptions o(input_size, get<std::int64_t>(map, "hidden_size"));
-  o.peephole(get<bool>(map, "peephole")).forget_bias(get<double>(map, "forget_bias"));
-  o.chrono_t_max(get<std::int64_t>(map, "chrono_t_max"));
-  o.chrono_form(get<std::string>(map, "chrono_form") == "paper" ? LSTMOptions::ChronoForm::paper
-                                                                : LSTMOptions::ChronoForm::integer);
+  o.peephole(get<bool>(map, "peephole"));
+  read_forget_options(map, o);
   return o;
 }
 
 CellInfo row(const std::string& name, const std::string& summary, bool chrono) {
   const auto size = [](std::int64_t hidden) { return OptionMap{{"hidden_size", hidden}}; };
+  std::vector<OptionSpec> options{
+      {"hidden_size", std::int64_t{70}, "units of h and c", {}},
+      {"peephole", true, "diagonal peepholes from c to the gates, as in the authors' code", {}}};
+  for (const OptionSpec& spec : forget_options()) options.push_back(spec);
   return {
       .name = name,
       .summary = summary,
-      .options = {{"hidden_size", std::int64_t{70}, "units of h and c", {}},
-                  {"peephole",
-                   true,
-                   "diagonal peepholes from c to the gates, as in the authors' code",
-                   {}},
-                  {"forget_bias", 1.0, "initial bias of the forget gate, without chrono", {}},
-                  {"chrono_t_max", std::int64_t{0}, "T of the chrono initialisation; 0: none", {}},
-                  {"chrono_form",
-                   std::string("integer"),
-                   "chrono draws: {1..T}, or [1, T-1]",
-                   {"integer", "paper"}}},
+      .options = options,
       .sizes = {{"copy", size(70)}, {"psmnist", size(200)}, {"char-lm", size(630)}},
       .chrono = chrono,
       .class_defaults = {{"peephole", false}},

@@ -1,8 +1,11 @@
 // The LSTM, with the paper's variants: diagonal peepholes and chrono initialisation.
 //
-//   i = s(U_i x + W_i h' + p_i*c' + b_i)    f = s(U_f x + W_f h' + p_f*c' + b_f)    g = tanh(U_g x
-//   + W_g h' + b_g) c = f*c' + i*g                          o = s(U_o x + W_o h' + p_o*c + b_o) h =
-//   o*tanh(c)
+//   i = s(U_i x + W_i h' + p_i*c' + b_i)
+//   f = s(U_f x + W_f h' + p_f*c' + b_f)
+//   g = tanh(U_g x + W_g h' + b_g)
+//   c = f*c' + i*g
+//   o = s(U_o x + W_o h' + p_o*c + b_o)
+//   h = o*tanh(c)
 //
 // (' = previous step, * elementwise, s the logistic function; note the new c in o.) Without
 // peepholes (the default of this class) it is exactly torch::nn::LSTM; the paper's runs use
@@ -17,13 +20,14 @@
 // {1..T} per unit, b_i = -b_f; with chrono_form = paper, u is uniform in the reals [1, T-1].
 #pragma once
 
+#include <nru/cells/chrono.h>
 #include <nru/layer.h>
 
 namespace nru {
 
 struct LSTMOptions : LayerOptions<LSTMOptions> {
   using Derived = LSTMOptions;
-  enum class ChronoForm { integer, paper };
+  using ChronoForm = nru::ChronoForm;
 
   using LayerOptions::LayerOptions;
 
