@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "cells/bridge.h"
+#include "cells/checks.h"
 #include "cells/functional.h"
 #include "cells/initializer.h"
 #include "kernels/program.h"
@@ -15,8 +16,6 @@ namespace nru {
 using torch::Tensor;
 
 namespace {
-
-constexpr std::int64_t kLargestSize = 1'000'000;  // the kernels count rows and columns in ints
 
 std::string shape_of(const Tensor& t) { return fmt::format("[{}]", fmt::join(t.sizes(), ", ")); }
 
@@ -39,14 +38,9 @@ const Tensor& Weights::operator()(std::string_view name) const {
 LayerImpl::LayerImpl(LayerSettings settings) : settings_(settings) { check_settings(settings); }
 
 void LayerImpl::check_settings(const LayerSettings& settings) {
-  const auto positive = [](const char* name, std::int64_t value) {
-    if (value < 1) throw Error(fmt::format("{} must be at least 1, got {}", name, value));
-    if (value > kLargestSize)
-      throw Error(fmt::format("{} must be at most {}, got {}", name, kLargestSize, value));
-  };
-  positive("input_size", settings.input_size);
-  positive("hidden_size", settings.hidden_size);
-  positive("num_layers", settings.num_layers);
+  check_size("input_size", settings.input_size);
+  check_size("hidden_size", settings.hidden_size);
+  check_size("num_layers", settings.num_layers);
   if (!(settings.dropout >= 0 && settings.dropout < 1)) {
     throw Error(fmt::format("dropout must be in [0, 1), got {}", settings.dropout));
   }

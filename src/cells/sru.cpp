@@ -7,6 +7,7 @@
 
 #include <cmath>
 
+#include "cells/checks.h"
 #include "cells/initializer.h"
 #include "cells/registry.h"
 #include "kernels/sru.h"
@@ -17,12 +18,11 @@ namespace {
 using torch::Tensor;
 
 void check(const SRUOptions& o) {
-  if (o.stat_size() < 1)
-    throw Error(fmt::format("stat_size must be at least 1, got {}", o.stat_size()));
-  if (o.recur_size() < 1)
-    throw Error(fmt::format("recur_size must be at least 1, got {}", o.recur_size()));
-  if (o.scales().empty())
-    throw Error("scales must hold at least one number, for example {0, 0.5, 0.9}");
+  check_size("stat_size", o.stat_size());
+  check_size("recur_size", o.recur_size());
+  check_size("the number of scales", static_cast<std::int64_t>(o.scales().size()));
+  check_size("stat_size times the number of scales",
+             o.stat_size() * static_cast<std::int64_t>(o.scales().size()));
   for (const double alpha : o.scales()) {
     if (!(alpha >= 0 && alpha <= 1))
       throw Error(fmt::format("scales must be in [0, 1], got {}", alpha));
