@@ -84,6 +84,7 @@ CellInfo row(const std::string& name, const std::string& summary, const std::str
                    {"orthogonal", "identity"}},
                   {"layer_norm", true, "layer norm on the pre-activation", {}}},
       .sizes = {{"copy", size(143)}, {"psmnist", size(400)}, {"char-lm", size(1342)}},
+      .class_defaults = {{"activation", std::string("tanh")}, {"layer_norm", false}},
       .make = [](std::int64_t input_size, const OptionMap& map) -> std::shared_ptr<LayerImpl> {
         return std::make_shared<RNNImpl>(from_map(input_size, map));
       },

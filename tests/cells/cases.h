@@ -4,8 +4,12 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <nru/cells/gru.h>
+#include <nru/cells/janet.h>
 #include <nru/cells/lstm.h>
 #include <nru/cells/nru.h>
+#include <nru/cells/rnn.h>
+#include <nru/cells/sru.h>
 
 #include <functional>
 #include <memory>
@@ -111,9 +115,64 @@ inline std::vector<Case> lstm_cases() {
   };
 }
 
+inline std::vector<Case> rnn_cases() {
+  const auto row = [](const char* name, const RNNOptions& options) {
+    return make_case<RNNImpl>(std::string("rnn_") + name, options);
+  };
+  constexpr auto relu = RNNOptions::Activation::relu;
+  return {
+      row("smallest", RNNOptions(1, 1)),
+      row("tanh", RNNOptions(3, 5)),
+      row("relu", RNNOptions(2, 17).activation(relu)),
+      row("relu_layer_norm", RNNOptions(3, 9).activation(relu).layer_norm(true)),
+      row("tanh_layer_norm", RNNOptions(3, 19).layer_norm(true)),
+  };
+}
+
+inline std::vector<Case> gru_cases() {
+  const auto row = [](const char* name, const GRUOptions& options) {
+    return make_case<GRUImpl>(std::string("gru_") + name, options);
+  };
+  return {
+      row("smallest", GRUOptions(1, 1)),
+      row("reset_before", GRUOptions(3, 5)),
+      row("reset_before_wide", GRUOptions(2, 17)),
+      row("reset_after", GRUOptions(3, 7).reset_after(true)),
+      row("reset_after_wide", GRUOptions(1, 19).reset_after(true)),
+  };
+}
+
+inline std::vector<Case> janet_cases() {
+  const auto row = [](const char* name, const JANETOptions& options) {
+    return make_case<JANETImpl>(std::string("janet_") + name, options);
+  };
+  return {
+      row("smallest", JANETOptions(1, 1)),
+      row("plain", JANETOptions(3, 5)),
+      row("plain_wide", JANETOptions(2, 17)),
+      row("beta", JANETOptions(3, 9).beta(1)),
+      row("negative_beta", JANETOptions(3, 7).beta(-0.5)),
+  };
+}
+
+inline std::vector<Case> sru_cases() {
+  const auto row = [](const char* name, const SRUOptions& options) {
+    return make_case<SRUImpl>(std::string("sru_") + name, options);
+  };
+  return {
+      row("small", SRUOptions(1, 2).stat_size(3).recur_size(1)),
+      row("plain", SRUOptions(3, 5).stat_size(7).recur_size(4)),
+      row("wide", SRUOptions(2, 17).stat_size(9).recur_size(19)),
+      row("original_scales",
+          SRUOptions(3, 7).stat_size(5).recur_size(3).scales(SRUOptions::original_scales())),
+      row("one_scale", SRUOptions(3, 7).stat_size(8).recur_size(8).scales({0.9})),
+  };
+}
+
 inline std::vector<Case> all_cases() {
   std::vector<Case> all;
-  for (const auto& rows : {nru_cases(), lstm_cases()})
+  for (const auto& rows :
+       {nru_cases(), lstm_cases(), rnn_cases(), gru_cases(), janet_cases(), sru_cases()})
     all.insert(all.end(), rows.begin(), rows.end());
   return all;
 }

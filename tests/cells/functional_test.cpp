@@ -47,7 +47,8 @@ void expect_equal(const FunctionalLayer& function, Layer& layer) {
     EXPECT_TRUE(torch::equal(same_state.parts[p], state.parts[p]));
   EXPECT_TRUE(torch::equal(std::get<0>(function.step(drawn, x[0], state, true)),
                            std::get<0>(layer->step(x[0], state))));
-  EXPECT_TRUE(torch::equal(function.states(drawn, x, state)[1], layer->states(x, state)[1]));
+  EXPECT_TRUE(
+      torch::equal(function.states(drawn, x, state).back(), layer->states(x, state).back()));
 }
 
 TEST(FunctionalLayer, IsTheLayer) {
@@ -56,6 +57,14 @@ TEST(FunctionalLayer, IsTheLayer) {
     expect_equal(functional("nru", backend), nru);
     LSTM lstm(LSTMOptions(3, 5).num_layers(2).backend(backend));
     expect_equal(functional("lstm", backend), lstm);
+    RNN rnn(RNNOptions(3, 5).num_layers(2).backend(backend));
+    expect_equal(functional("rnn-orth", backend), rnn);
+    GRU gru(GRUOptions(3, 5).num_layers(2).backend(backend));
+    expect_equal(functional("gru", backend), gru);
+    JANET janet(JANETOptions(3, 5).num_layers(2).backend(backend));
+    expect_equal(functional("janet", backend), janet);
+    SRU sru(SRUOptions(3, 5).num_layers(2).backend(backend));
+    expect_equal(functional("sru", backend), sru);
   }
 }
 

@@ -5,8 +5,12 @@
 // counted through the tensors in the order written below, is 0.3 sin(1.7 n + 0.5). L = sum over t
 // and j of (j+1) h_t[j]; the last figure is the L2 norm of dL/d(all parameters).
 #include <gtest/gtest.h>
+#include <nru/cells/gru.h>
+#include <nru/cells/janet.h>
 #include <nru/cells/lstm.h>
 #include <nru/cells/nru.h>
+#include <nru/cells/rnn.h>
+#include <nru/cells/sru.h>
 
 #include <cmath>
 #include <functional>
@@ -24,7 +28,7 @@ struct Golden {
   std::string name;
   std::function<std::shared_ptr<LayerImpl>(Backend)> make;
   std::int64_t parameters;
-  std::vector<double> h, second;  // final h, and final m or c
+  std::vector<double> h, other;  // the last output, and the first numbers of the final m, c or mu
   double loss, gradient_norm;
 };
 
@@ -62,23 +66,34 @@ std::int64_t number(const NRUImpl& layer) {
   return numbers.count();
 }
 
-// U, W, b of gate i, then of f, g, o; then the peepholes.
-std::int64_t number(const LSTMImpl& layer) {
+// U, W, b gate by gate, then what else there is.
+std::int64_t number_gates(const LayerImpl& layer, std::int64_t gates) {
   const Weights w = layer.weights(0);
-  const std::int64_t H = layer.options.hidden_size();
+  const std::int64_t H = layer.settings().hidden_size;
   Numbering numbers;
-  for (std::int64_t gate = 0; gate < 4; ++gate) {
+  for (std::int64_t gate = 0; gate < gates; ++gate) {
     for (const char* name : {"weight_ih", "weight_hh", "bias_ih"})
       numbers.fill(w(name).narrow(0, gate * H, H));
   }
-  if (layer.options.peephole()) numbers.fill(w("weight_peephole"));
+  for (std::size_t i = 3; i < w.tensors().size(); ++i) numbers.fill(w.tensors()[i]);
+  return numbers.count();
+}
+std::int64_t number(const RNNImpl& layer) { return number_gates(layer, 1); }
+std::int64_t number(const LSTMImpl& layer) { return number_gates(layer, 4); }
+std::int64_t number(const GRUImpl& layer) { return number_gates(layer, 3); }
+std::int64_t number(const JANETImpl& layer) { return number_gates(layer, 2); }
+
+// Weight and bias of r, phi and the output: as they stand.
+std::int64_t number(const SRUImpl& layer) {
+  const Weights w = layer.weights(0);
+  Numbering numbers;
+  for (const Tensor& p : w.tensors()) numbers.fill(p);
   return numbers.count();
 }
 
 template <class Impl, class Options>
 Golden golden(const std::string& name, const Options& options, std::int64_t parameters,
-              std::vector<double> h, std::vector<double> second, double loss,
-              double gradient_norm) {
+              std::vector<double> h, std::vector<double> other, double loss, double gradient_norm) {
   const auto make = [options, parameters](Backend backend) -> std::shared_ptr<LayerImpl> {
     Options o = options;
     auto layer = std::make_shared<Impl>(o.backend(backend));
@@ -86,7 +101,7 @@ Golden golden(const std::string& name, const Options& options, std::int64_t para
     EXPECT_EQ(number(*layer), parameters);
     return layer;
   };
-  return {name, make, parameters, std::move(h), std::move(second), loss, gradient_norm};
+  return {name, make, parameters, std::move(h), std::move(other), loss, gradient_norm};
 }
 
 std::vector<Golden> goldens() {
@@ -94,7 +109,24 @@ std::vector<Golden> goldens() {
     return NRUOptions(2, 3).memory_size(memory).heads(heads);
   };
   const LSTMOptions lstm(2, 3);
+  const RNNOptions relu = RNNOptions(2, 3).activation(RNNOptions::Activation::relu);
   return {
+      golden<RNNImpl>("rnn_relu_norm", RNNOptions(relu).layer_norm(true), 24,
+                      {0.0000000000, 0.3540639785, 0.2602338078}, {}, 3.1313602776, 11.851979),
+      golden<RNNImpl>("rnn_relu", relu, 18, {0.0013560662, 0.3205987195, 0.0000000000}, {},
+                      1.9478870401, 9.681041),
+      golden<GRUImpl>("gru_reset_before", GRUOptions(2, 3), 54,
+                      {-0.2633642697, 0.2219236304, 0.0614733400}, {}, 1.2118602090, 8.679297),
+      golden<GRUImpl>("gru_reset_after", GRUOptions(2, 3).reset_after(true), 57,
+                      {-0.3849602864, 0.1716529215, 0.1510865833}, {}, 1.4671102074, 8.907322),
+      golden<JANETImpl>("janet", JANETOptions(2, 3), 36,
+                        {-0.0492109276, 0.2456223024, -0.1338885194}, {}, 0.9369398025, 8.354935),
+      golden<JANETImpl>("janet_beta", JANETOptions(2, 3).beta(1), 36,
+                        {-0.0763994211, 0.3727288719, -0.1709760265}, {}, 1.5011237243, 11.877693),
+      golden<SRUImpl>(
+          "sru", SRUOptions(2, 2).stat_size(3).recur_size(2), 79, {0.0000000000, 0.2467506294},
+          {0.1280820894, 0.3206334695, 0.0000000000, 0.0640410447, 0.2463356697, 0.0043788626},
+          1.7054448466, 6.557040),
       golden<LSTMImpl>("lstm_peephole", LSTMOptions(lstm).peephole(true), 81,
                        {-0.1173484961, 0.1268414930, 0.0334109144},
                        {-0.2885718331, 0.2627583570, 0.0572444713}, 0.7544354844, 4.427702),
@@ -154,9 +186,13 @@ TEST_P(GoldenVectors, AllDigitsAgree) {
     ASSERT_EQ(layer->uses_kernels(x), backend == Backend::fused);
     const auto [output, state] = layer->forward(x);
     expect_digits(output[2], g.h, "h");
-    expect_digits(state.parts[0], g.h, "final h");
-    expect_digits(state.parts[1], g.second, layer->state_names()[1].c_str());
-    const Tensor loss = (output * torch::arange(1, 4, torch::kDouble)).sum();
+    for (std::size_t p = 0; p < state.parts.size(); ++p) {
+      const std::string& name = layer->state_names()[p];
+      const std::vector<double>& expected = name == "h" ? g.h : g.other;
+      expect_digits(state.parts[p].reshape({-1}).slice(0, 0, expected.size()), expected,
+                    name.c_str());
+    }
+    const Tensor loss = (output * torch::arange(1, output.size(2) + 1, torch::kDouble)).sum();
     EXPECT_NEAR(loss.item<double>(), g.loss, kTenDigits);
     loss.backward();
     double squares = 0;

@@ -126,7 +126,7 @@ TEST_P(Layers, StatesAreThoseOfEveryStep) {
       }
       expect_close(states[i][4], last.parts[i][1], kSame, "last");
     }
-    expect_close(states[0], output, kSame, "h");
+    if (made->state_names()[0] == "h") expect_close(states[0], output, kSame, "h");
   }
 }
 
@@ -163,8 +163,8 @@ TEST_P(Layers, PaddingIsNeverRead) {
     }
     const auto [output, last] = made->forward(p.x, p.state, p.lengths);
     EXPECT_TRUE(torch::equal(output, clean.values[0].value));
-    EXPECT_TRUE(torch::equal(last.parts[0], clean.values[1].value));
-    EXPECT_TRUE(torch::equal(last.parts[1], clean.values[2].value));
+    for (std::size_t i = 0; i < last.parts.size(); ++i)
+      EXPECT_TRUE(torch::equal(last.parts[i], clean.values[1 + i].value));
   }
 }
 
@@ -202,7 +202,8 @@ TEST_P(Layers, DropoutActsBetweenLayersInTraining) {
     // layer's state is as it was, and a single layer knows no dropout at all.
     const auto last = std::get<1>(with->forward(p.x, p.state)),
                last_without = std::get<1>(without->forward(p.x, p.state));
-    EXPECT_TRUE(torch::equal(last.parts[1][0], last_without.parts[1][0]));
+    for (std::size_t i = 0; i < last.parts.size(); ++i)
+      EXPECT_TRUE(torch::equal(last.parts[i][0], last_without.parts[i][0]));
     const auto single = layer(dropping, 1), plain = layer(backend, 1);
     Problem q(*single, {5, 4}, Through::both, 3);
     EXPECT_TRUE(torch::equal(std::get<0>(single->forward(q.x, q.state)),
@@ -263,7 +264,7 @@ TEST_P(Layers, EveryTypeWorks) {
     Problem p(*made, {3, 2}, Through::both, 3);
     const auto [output, last] = made->forward(p.x, p.state);
     EXPECT_EQ(output.scalar_type(), type);
-    EXPECT_EQ(last.parts[1].scalar_type(), type);
+    for (const Tensor& part : last.parts) EXPECT_EQ(part.scalar_type(), type);
     EXPECT_TRUE(torch::isfinite(output).all().item<bool>());
     EXPECT_TRUE(made->uses_kernels(p.x));
   }

@@ -29,7 +29,8 @@ TEST(TableOfCells, IsSortedAndComplete) {
   for (const CellInfo& cell : cells()) names.push_back(cell.name);
   EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));
   EXPECT_EQ(std::adjacent_find(names.begin(), names.end()), names.end());
-  EXPECT_THAT(names, testing::IsSupersetOf({"lstm", "lstm-chrono", "nru"}));
+  EXPECT_THAT(names, testing::IsSupersetOf({"gru", "janet", "lstm", "lstm-chrono", "nru", "rnn-id",
+                                            "rnn-orth", "sru"}));
   for (const CellInfo& cell : cells()) {
     SCOPED_TRACE(cell.name);
     EXPECT_FALSE(cell.summary.empty());
@@ -70,6 +71,21 @@ TEST(TableOfCells, ParameterCountsAreThePapers) {
       {"nru", "char-lm", 200, 50, 50 * 200, 2152450},
       {"lstm", "char-lm", 200, 50, 50 * 200, 2137560},
       {"lstm-chrono", "char-lm", 200, 50, 50 * 200, 2137560},
+      {"rnn-orth", "copy", 10, 9, 0, 23604},
+      {"rnn-id", "copy", 10, 9, 0, 23604},
+      {"gru", "copy", 10, 9, 0, 23625},
+      {"janet", "copy", 10, 9, 0, 23542},
+      {"sru", "copy", 10, 9, 0, 23010},
+      {"rnn-orth", "psmnist", 1, 10, 0, 165610},
+      {"rnn-id", "psmnist", 1, 10, 0, 165610},
+      {"gru", "psmnist", 1, 10, 0, 165194},
+      {"janet", "psmnist", 1, 10, 0, 164150},
+      {"sru", "psmnist", 1, 10, 0, 164770},
+      {"rnn-orth", "char-lm", 200, 50, 50 * 200, 2150540},
+      {"rnn-id", "char-lm", 200, 50, 50 * 200, 2150540},
+      {"gru", "char-lm", 200, 50, 50 * 200, 2187300},
+      {"janet", "char-lm", 200, 50, 50 * 200, 2160210},
+      {"sru", "char-lm", 200, 50, 50 * 200, 2117078},
   };
   for (const Row& row : rows) {
     const ModelSettings s = settings(row.cell, row.size_class, row.input, row.output);
@@ -121,6 +137,47 @@ TEST(TableOfCells, OptionsReachTheCell) {
   const Tensor bias = lstm.make(3, chrono)->weights(0)("bias_ih").detach();
   EXPECT_TRUE(torch::equal(bias.narrow(0, 0, 70), -bias.narrow(0, 70, 70)));
   EXPECT_GT(bias.max().item<float>(), 1.5);
+}
+
+// What a row of the table says reaches the layer: by its weights, or by what it computes.
+TEST(TableOfCells, OptionsReachTheOtherCells) {
+  const auto make = [](const char* cell, const OptionMap& given) {
+    const CellInfo& info = find_cell(cell);
+    auto layer = info.make(3, resolve_options(info.options, given, cell));
+    layer->reset_parameters(1);
+    return layer;
+  };
+  const auto output = [](const std::shared_ptr<LayerImpl>& layer) {
+    return std::get<0>(layer->forward(torch::ones({4, 2, 3}))).detach();
+  };
+  const auto is_identity = [&](const char* cell, const OptionMap& given) {
+    const Tensor W = make(cell, given)->weights(0)("weight_hh");
+    return torch::equal(W, torch::eye(W.size(0)));
+  };
+  EXPECT_FALSE(is_identity("rnn-orth", {}));
+  EXPECT_TRUE(is_identity("rnn-id", {}));
+  EXPECT_TRUE(is_identity("rnn-orth", {{"recurrent_init", std::string("identity")}}));
+  EXPECT_EQ(make("rnn-orth", {})->weights(0).tensors().size(), 5) << "layer norm is on";
+  EXPECT_EQ(make("rnn-orth", {{"layer_norm", false}})->weights(0).tensors().size(), 3);
+  EXPECT_GE(output(make("rnn-id", {})).min().item<float>(), 0) << "ReLU";
+  EXPECT_LT(output(make("rnn-id", {{"activation", std::string("tanh")}})).min().item<float>(), 0);
+  EXPECT_EQ(make("gru", {})->weights(0).tensors().size(), 3) << "reset before the product";
+  EXPECT_EQ(make("gru", {{"reset_after", true}})->weights(0).tensors().size(), 4);
+  EXPECT_FALSE(torch::equal(output(make("janet", {})), output(make("janet", {{"beta", 1.0}}))));
+  EXPECT_TRUE(find_cell("janet").chrono);
+  EXPECT_EQ(make("janet", {{"forget_bias", 2.0}})->weights(0)("bias_ih").max().item<float>(), 2);
+  EXPECT_GT(make("janet", {{"chrono_t_max", std::int64_t{100}}})
+                ->weights(0)("bias_ih")
+                .max()
+                .item<float>(),
+            3);
+  EXPECT_FALSE(torch::equal(output(make("sru", {})),
+                            output(make("sru", {{"scales", std::string("original")}}))));
+  const auto sru = make("sru", {{"hidden_size", std::int64_t{9}},
+                                {"stat_size", std::int64_t{6}},
+                                {"recur_size", std::int64_t{2}}});
+  EXPECT_EQ(output(sru).size(2), 9);
+  EXPECT_EQ(sru->weights(0)("weight_r").sizes(), torch::IntArrayRef({2, 30}));
 }
 
 TEST(Model, MakesLogits) {
@@ -188,7 +245,7 @@ struct CopyBatch {
 };
 
 class Overfit : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Cells, Overfit, testing::Values("nru", "lstm"));
+INSTANTIATE_TEST_SUITE_P(Cells, Overfit, testing::Values("nru", "lstm", "gru", "janet"));
 
 TEST_P(Overfit, OneBatchIsLearnedByHeart) {
   const CopyBatch batch;

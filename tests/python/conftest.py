@@ -9,6 +9,7 @@ import nru
 # Options for small layers, where the defaults are large or there is no default.
 SMALL = {
     "nru": {"memory_size": 4, "heads": 4},
+    "sru": {"stat_size": 5, "recur_size": 4},
 }
 INPUT, HIDDEN = 3, 6
 
