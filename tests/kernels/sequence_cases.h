@@ -15,6 +15,8 @@
 #include <variant>
 #include <vector>
 
+#include "kernels/eurnn.h"
+#include "kernels/goru.h"
 #include "kernels/lstm.h"
 #include "kernels/nru.h"
 #include "kernels/sequence.h"
@@ -24,7 +26,7 @@ namespace nru::kernels {
 
 struct CellCase {
   std::string name;
-  std::variant<LstmShape, NruShape> shape;
+  std::variant<LstmShape, NruShape, EurnnShape, GoruShape> shape;
   int input() const {
     return std::visit([](const auto& s) { return s.input; }, shape);
   }
@@ -86,6 +88,21 @@ inline const std::vector<CellCase>& cell_cases() {
                                                 .layer_norm = true}},
       {"nru_authors_overflow",
        NruShape{.input = 4, .hidden = 12, .memory = 16, .heads = 4, .authors_overflow = true}},
+      // The butterfly's sizes: all layers within a vector, across vectors, with and without
+      // coordinates that have no partner.
+      {"eurnn_n4", EurnnShape{.input = 3, .hidden = 4}},
+      {"eurnn_n6", EurnnShape{.input = 1, .hidden = 6}},
+      {"eurnn_n33", EurnnShape{.input = 5, .hidden = 33}},
+      {"eurnn_n128", EurnnShape{.input = 2, .hidden = 128}},
+      {"eurnn_n17_sign", EurnnShape{.input = 4, .hidden = 17, .modrelu = ModRelu::sign}},
+      {"eurnn_complex_n4", EurnnShape{.input = 3, .hidden = 4, .complex = true}},
+      {"eurnn_complex_n6", EurnnShape{.input = 3, .hidden = 6, .complex = true}},
+      {"eurnn_complex_n17", EurnnShape{.input = 1, .hidden = 17, .complex = true}},
+      {"eurnn_complex_n75", EurnnShape{.input = 10, .hidden = 75, .complex = true}},
+      {"goru_n6", GoruShape{.input = 3, .hidden = 6}},
+      {"goru_n17", GoruShape{.input = 4, .hidden = 17}},
+      {"goru_n75", GoruShape{.input = 1, .hidden = 75}},
+      {"goru_n33_sign", GoruShape{.input = 10, .hidden = 33, .modrelu = ModRelu::sign}},
   };
   return cases;
 }
@@ -104,10 +121,27 @@ inline const std::vector<RunCase>& run_cases() {
 }
 
 template <class T>
+Program<T> program_of(const LstmShape& shape) {
+  return lstm_program<T>(shape);
+}
+template <class T>
+Program<T> program_of(const NruShape& shape) {
+  return nru_program<T>(shape);
+}
+template <class T>
+Program<T> program_of(const EurnnShape& shape) {
+  return eurnn_program<T>(shape);
+}
+template <class T>
+Program<T> program_of(const GoruShape& shape) {
+  return goru_program<T>(shape);
+}
+
+template <class T>
 std::shared_ptr<const Program<T>> make_program(const CellCase& cell) {
-  if (const NruShape* shape = cell.nru())
-    return std::make_shared<Program<T>>(nru_program<T>(*shape));
-  return std::make_shared<Program<T>>(lstm_program<T>(std::get<LstmShape>(cell.shape)));
+  return std::visit(
+      [](const auto& shape) { return std::make_shared<const Program<T>>(program_of<T>(shape)); },
+      cell.shape);
 }
 
 template <class T>
