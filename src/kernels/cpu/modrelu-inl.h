@@ -33,18 +33,29 @@ HWY_INLINE V product(const Planes<V, P>& a, const Planes<V, P>& b) {
   return sum;
 }
 
-template <class V, int P>
-HWY_INLINE V magnitude(const Planes<V, P>& z) {
+// |z|. Complex numbers whose square would overflow are scaled down first; one whose square vanishes
+// has magnitude 0, far below any eps.
+template <class D, class V, int P>
+HWY_INLINE V magnitude(D d, const Planes<V, P>& z) {
+  using T = hn::TFromD<D>;
   if constexpr (P == 1) {
     return hn::Abs(z.part[0]);
   } else {
-    return hn::Sqrt(product(z, z));
+    constexpr T kLarge = sizeof(T) == 4 ? T(0x1p60) : T(0x1p500);
+    constexpr T kScale = sizeof(T) == 4 ? T(0x1p-70) : T(0x1p-600);
+    const V one = hn::Set(d, 1);
+    const auto large =
+        hn::Gt(hn::Max(hn::Abs(z.part[0]), hn::Abs(z.part[1])), hn::Set(d, kLarge));
+    const V scale = hn::IfThenElse(large, hn::Set(d, kScale), one);
+    const V re = hn::Mul(z.part[0], scale), im = hn::Mul(z.part[1], scale);
+    return hn::Mul(hn::Sqrt(hn::MulAdd(im, im, hn::Mul(re, re))),
+                   hn::IfThenElse(large, hn::Set(d, 1 / kScale), one));
   }
 }
 
 template <class D, class V, int P>
 HWY_INLINE Planes<V, P> modrelu(D d, ModRelu form, V eps, V b, const Planes<V, P>& z) {
-  const V zero = hn::Zero(d), size = hn::Add(magnitude(z), eps), sum = hn::Add(size, b);
+  const V zero = hn::Zero(d), size = hn::Add(magnitude(d, z), eps), sum = hn::Add(size, b);
   const V kept = hn::IfThenZeroElse(hn::Le(sum, zero), sum);
   if (P == 1 && form == ModRelu::sign) {
     const V out = hn::IfThenZeroElse(hn::Eq(z.part[0], zero), hn::CopySign(kept, z.part[0]));
@@ -60,7 +71,7 @@ HWY_INLINE Planes<V, P> modrelu(D d, ModRelu form, V eps, V b, const Planes<V, P
 template <class D, class V, int P>
 HWY_INLINE V modrelu_backward(D d, ModRelu form, V eps, V b, const Planes<V, P>& z,
                               Planes<V, P>& g) {
-  const V zero = hn::Zero(d), one = hn::Set(d, 1), length = magnitude(z);
+  const V zero = hn::Zero(d), one = hn::Set(d, 1), length = magnitude(d, z);
   const V size = hn::Add(length, eps);
   auto silent = hn::Le(hn::Add(size, b), zero);
   V d_bias;
