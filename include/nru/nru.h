@@ -1,6 +1,8 @@
 // Everything an application needs: the recurrent layers.
 #pragma once
 
+#include <nru/cells/eurnn.h>
+#include <nru/cells/goru.h>
 #include <nru/cells/gru.h>
 #include <nru/cells/janet.h>
 #include <nru/cells/lstm.h>

@@ -13,14 +13,20 @@ constexpr std::uint64_t kOutputSeed = 0x9E3779B97F4A7C15u;
 }  // namespace
 
 ModelImpl::ModelImpl(const ModelSettings& settings) : settings_(settings) {
-  layer_ = find_cell(settings.cell).make(settings.input_size, settings.cell_options);
+  const CellInfo& cell = find_cell(settings.cell);
+  layer_ = cell.make(settings.input_size, settings.cell_options);
   layer_->reset_parameters(settings.seed);
   register_module("layer", layer_);
   output_ = register_module(
       "output", torch::nn::Linear(layer_->settings().hidden_size, settings.output_size));
   Initializer init(settings.seed ^ kOutputSeed);
-  init.xavier_normal(output_->weight);
-  init.constant(output_->bias, 0);
+  if (cell.initialise_output) {
+    cell.initialise_output(init, output_->weight, output_->bias, settings.input_size,
+                           settings.cell_options);
+  } else {
+    init.xavier_normal(output_->weight);
+    init.constant(output_->bias, 0);
+  }
 }
 
 torch::Tensor ModelImpl::logits(const torch::Tensor& hidden) const {

@@ -19,7 +19,7 @@ struct ModelSettings {
 };
 
 // Parameters: layer.* of the cell, output.weight V [O,H] (Xavier-normal) and output.bias c [O]
-// (zero).
+// (zero), unless the cell has an output layer's initialisation of its own.
 class ModelImpl : public torch::nn::Module {
  public:
   explicit ModelImpl(const ModelSettings& settings);

@@ -33,6 +33,11 @@ struct CellInfo {
   // Names and shapes of the layer's parameters, without drawing any.
   std::function<std::vector<kernels::Parameter>(std::int64_t input_size, const OptionMap& options)>
       parameters;
+  // Draws the output layer, V [O,H] and c [O], of a network with this cell. Empty: V Xavier-normal,
+  // c = 0.
+  std::function<void(Initializer& init, const torch::Tensor& weight, const torch::Tensor& bias,
+                     std::int64_t input_size, const OptionMap& options)>
+      initialise_output = {};
 };
 
 // All cells, sorted by name.

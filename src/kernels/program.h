@@ -43,6 +43,9 @@ struct Parameter {
   std::string name;
   int rows = 0;
   int columns = 0;  // 0: a vector
+  // Plane rotations that each value drives per row and step (the angles of a butterfly): for the
+  // count of operations only.
+  int rotations = 0;
   std::int64_t size() const {
     return static_cast<std::int64_t>(rows) * (columns > 0 ? columns : 1);
   }
@@ -72,6 +75,7 @@ struct Rows {
   T* const* current = nullptr;           // by part
   const T* const* previous = nullptr;    // by part; state parts only
   const T* const* parameters = nullptr;  // by parameter, as the caller stores them
+  const T* derived = nullptr;            // Program::derived values
   T* scratch = nullptr;                  // Program::scratch values
   std::int64_t* events = nullptr;        // by Event
   // Backward only:
@@ -79,6 +83,7 @@ struct Rows {
   T* d_pre = nullptr;            // [count, ld of the phase's part], to be written
   T* const* parameter_gradients =
       nullptr;  // by parameter: of those that no product touches (peepholes, layer norm)
+  T* accumulators = nullptr;  // Program::accumulators values
 };
 
 enum Event { kOverflow = 0, kClamped = 1, kEvents = 2 };
@@ -105,6 +110,17 @@ struct Program {
   std::vector<Phase<T>> phases;
   int output = 1;           // the part that leaves the layer
   std::size_t scratch = 0;  // values that a pointwise function may use, per slice
+
+  // What the pointwise functions read of the parameters in another form (sines and cosines of
+  // angles): made once per call, before the first step, and shared by all slices.
+  std::size_t derived = 0;
+  std::function<void(const T* const* parameters, T* derived)> prepare;
+
+  // Sums over rows and steps that the backward functions keep in a form of their own: zero before
+  // a slice's first backward step. After its last one finish() adds what they amount to to the
+  // slice's parameter gradients.
+  std::size_t accumulators = 0;
+  std::function<void(const T* accumulators, T* const* parameter_gradients)> finish;
 };
 
 }  // namespace nru::kernels

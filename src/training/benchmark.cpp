@@ -75,7 +75,8 @@ Contender our_contender(const Workload& w, const CellInfo& cell, EngineKind kind
       ModelSettings{cell.name, options, w.input, w.classes, 1}, kind, threads);
   double layer_weights = 0;
   for (const auto& p : cell.parameters(w.input, options)) {
-    if (p.columns > 0) layer_weights += static_cast<double>(p.size());
+    // A plane rotation costs 6 FLOP, three times a weight.
+    layer_weights += static_cast<double>(p.size()) * (p.columns > 0 ? 1 : 3 * p.rotations);
   }
   Contender c;
   c.row.cell = cell.name;

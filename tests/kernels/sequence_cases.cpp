@@ -24,8 +24,8 @@ SequenceData<T>::SequenceData(std::shared_ptr<const Program<T>> p, const RunCase
   seed *= 1000;
   for (const Parameter& p : program->parameters) {
     const double fan_in = p.columns > 0 ? p.columns : 4;
-    parameters.push_back(drawn<T>(p.size(), ++seed, weight_scale / std::sqrt(fan_in),
-                                  p.name == "norm_weight" ? 1 : 0));
+    const double scale = p.rotations > 0 ? 2 : weight_scale / std::sqrt(fan_in);  // angles: all
+    parameters.push_back(drawn<T>(p.size(), ++seed, scale, p.name == "norm_weight" ? 1 : 0));
     parameter_gradients.emplace_back(p.size());
   }
   const int I = input_width(), H = output_width();

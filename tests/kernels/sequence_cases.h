@@ -15,6 +15,8 @@
 #include <variant>
 #include <vector>
 
+#include "kernels/eurnn.h"
+#include "kernels/goru.h"
 #include "kernels/gru.h"
 #include "kernels/janet.h"
 #include "kernels/lstm.h"
@@ -28,7 +30,9 @@ namespace nru::kernels {
 
 struct CellCase {
   std::string name;
-  std::variant<LstmShape, NruShape, RnnShape, GruShape, JanetShape, SruShape> shape;
+  std::variant<LstmShape, NruShape, RnnShape, GruShape, JanetShape, SruShape, EurnnShape, GoruShape>
+      shape;
+  double looseness = 1;  // of float gradients
   int input() const {
     return std::visit([](const auto& s) { return s.input; }, shape);
   }
@@ -106,6 +110,22 @@ inline const std::vector<CellCase>& cell_cases() {
                                                 .layer_norm = true}},
       {"nru_authors_overflow",
        NruShape{.input = 4, .hidden = 12, .memory = 16, .heads = 4, .authors_overflow = true}},
+      // The butterfly's sizes: all layers within a vector, across vectors, with and without
+      // coordinates that have no partner. The derivative of the smooth modReLU, 1 + b eps / (|z| +
+      // eps)^2, changes by b / eps^2 per unit of z near zero: float gradients are that much looser.
+      {"eurnn_n4", EurnnShape{.input = 3, .hidden = 4}, 10},
+      {"eurnn_n6", EurnnShape{.input = 1, .hidden = 6}, 10},
+      {"eurnn_n33", EurnnShape{.input = 5, .hidden = 33}, 10},
+      {"eurnn_n128", EurnnShape{.input = 2, .hidden = 128}, 10},
+      {"eurnn_n17_sign", EurnnShape{.input = 4, .hidden = 17, .modrelu = ModRelu::sign}},
+      {"eurnn_complex_n4", EurnnShape{.input = 3, .hidden = 4, .complex = true}, 10},
+      {"eurnn_complex_n6", EurnnShape{.input = 3, .hidden = 6, .complex = true}, 10},
+      {"eurnn_complex_n17", EurnnShape{.input = 1, .hidden = 17, .complex = true}, 10},
+      {"eurnn_complex_n75", EurnnShape{.input = 10, .hidden = 75, .complex = true}, 10},
+      {"goru_n6", GoruShape{.input = 3, .hidden = 6}, 10},
+      {"goru_n17", GoruShape{.input = 4, .hidden = 17}, 10},
+      {"goru_n75", GoruShape{.input = 1, .hidden = 75}, 10},
+      {"goru_n33_sign", GoruShape{.input = 10, .hidden = 33, .modrelu = ModRelu::sign}},
   };
   return cases;
 }
@@ -148,11 +168,19 @@ template <class T>
 Program<T> program_of(const SruShape& shape) {
   return sru_program<T>(shape);
 }
+template <class T>
+Program<T> program_of(const EurnnShape& shape) {
+  return eurnn_program<T>(shape);
+}
+template <class T>
+Program<T> program_of(const GoruShape& shape) {
+  return goru_program<T>(shape);
+}
 
 template <class T>
 std::shared_ptr<const Program<T>> make_program(const CellCase& cell) {
   return std::visit(
-      [](const auto& shape) { return std::make_shared<Program<T>>(program_of<T>(shape)); },
+      [](const auto& shape) { return std::make_shared<const Program<T>>(program_of<T>(shape)); },
       cell.shape);
 }
 

@@ -30,13 +30,17 @@ PackedProgram<T>::PackedProgram(const Program<T>& program)
 
 template <class T>
 int PackedProgram<T>::pieces(bool backward, bool readout) const {
-  return (backward ? static_cast<int>(pieces_.size()) : forward_pieces_) + (readout ? 1 : 0);
+  return (backward ? static_cast<int>(pieces_.size()) : forward_pieces_) +
+         (program_->prepare ? 1 : 0) + (readout ? 1 : 0);
 }
 
 template <class T>
 void PackedProgram<T>::pack_piece(int piece, const T* const* parameters,
                                   const Readout<T>* readout) {
   if (readout && piece-- == 0) return pack_readout(*readout);
+  if (program_->prepare && piece-- == 0) {
+    return program_->prepare(parameters, derived_.require(program_->derived));
+  }
   const Piece& p = pieces_[piece];
   p.segment < 0 ? pack_forward(p.phase, parameters) : pack_backward(p.phase, p.segment, parameters);
 }

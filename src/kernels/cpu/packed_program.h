@@ -1,4 +1,5 @@
-// A program's weights in the form the products read: packed once per call, for both directions.
+// A program's parameters in the form the kernels read, made once per call: weights packed for the
+// products of both directions, and what the cell itself derives from its parameters.
 #pragma once
 
 #include <vector>
@@ -27,6 +28,7 @@ class PackedProgram {
   const T* backward(int phase, int segment) const {
     return backward_[first_segment_[phase] + segment].data();
   }
+  const T* derived() const { return derived_.data(); }
   const T* readout() const { return readout_forward_.data(); }  // [output width, classes]
   const T* readout_bias() const { return readout_bias_.data(); }
   const T* readout_backward() const { return readout_backward_.data(); }  // [classes, output width]
@@ -45,7 +47,7 @@ class PackedProgram {
   int forward_pieces_ = 0;
   std::vector<int> first_segment_;
   std::vector<Buffer<T>> forward_, bias_, backward_;
-  Buffer<T> readout_forward_, readout_bias_, readout_backward_;
+  Buffer<T> derived_, readout_forward_, readout_bias_, readout_backward_;
 };
 
 }  // namespace nru::kernels

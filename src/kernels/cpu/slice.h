@@ -101,6 +101,8 @@ class Slice {
   Buffer<T> parameter_storage_;
   std::vector<T*> parameter_gradients_;
 
+  Buffer<T> accumulators_;  // Program::accumulators
+
   Buffer<T> logits_, position_weights_, scratch_;
   Buffer<std::int32_t> position_targets_, position_predictions_;
 

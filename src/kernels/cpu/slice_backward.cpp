@@ -98,6 +98,10 @@ void Slice<T>::clear_parameter_gradients(const SliceCall<T>& call) {
     parameter_gradients_.push_back(next);
     next += n + kSlack;
   }
+  if (program_->accumulators > 0) {
+    std::memset(accumulators_.require(program_->accumulators), 0,
+                program_->accumulators * sizeof(T));
+  }
 }
 
 template <class T>
@@ -131,9 +135,11 @@ void Slice<T>::backward_bulk_phases(const SliceCall<T>& call, int begin, int end
     if (phase.recurrent) continue;
     Rows<T> rows = rows_at(begin, count);
     rows.parameters = call.inputs->parameters;
+    rows.derived = call.packed->derived();
     rows.gradient = bulk_pointers_.data();
     rows.d_pre = d_pre_[p].data();
     rows.parameter_gradients = parameter_gradients_.data();
+    rows.accumulators = accumulators_.data();
     phase.backward(rows);
     const Operand<T> d{rows.d_pre, ld_[phase.part], width(phase.part)};
     for (std::size_t s = 0; s < phase.segments.size(); ++s) {
@@ -150,10 +156,12 @@ void Slice<T>::backward_phase(const SliceCall<T>& call, int index, int step, int
   const Phase<T>& phase = program_->phases[index];
   Rows<T> rows = rows_at(step, rows_);
   rows.parameters = call.inputs->parameters;
+  rows.derived = call.packed->derived();
   rows.gradient = gradient_pointers_.data();
   rows.d_pre =
       d_pre_[index].data() + static_cast<std::size_t>(chunk_step) * rows_ * ld_[phase.part];
   rows.parameter_gradients = parameter_gradients_.data();
+  rows.accumulators = accumulators_.data();
   phase.backward(rows);
   int flag = 0;
   for (int p = 0; p < index; ++p) flag += static_cast<int>(program_->phases[p].segments.size());
@@ -270,6 +278,7 @@ void Slice<T>::backward(const SliceCall<T>& call) {
     accumulate_weights(call, begin, end);
     store_input_gradient(call, begin, end);
   }
+  if (program_->finish) program_->finish(accumulators_.data(), parameter_gradients_.data());
   for (std::size_t s = 0; call.gradients->initial && s < states_.size(); ++s) {
     T* to = call.gradients->initial[s];
     const int part = states_[s], w = width(part);

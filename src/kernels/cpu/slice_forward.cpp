@@ -103,6 +103,7 @@ void Slice<T>::run_phase(const SliceCall<T>& call, int index, int slot, int coun
   const Phase<T>& phase = program_->phases[index];
   Rows<T> rows = rows_at(slot, count);
   rows.parameters = call.inputs->parameters;
+  rows.derived = call.packed->derived();
   Operand<T> operands[8];
   int n = 0;
   for (const Segment& s : phase.segments) {

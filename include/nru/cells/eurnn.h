@@ -1,0 +1,73 @@
+// The EURNN (Jing et al., "Tunable Efficient Unitary Neural Networks", ICML 2017): a recurrent
+// network whose recurrent matrix Q is exactly unitary (or orthogonal), a product of few rotations, so
+// that neither states nor gradients can grow or vanish through it.
+//
+//   z = Q h' + U x        h = modReLU(z; b)        (' = previous step)
+//
+// Q = product of L = ceil(log2 n) layers of disjoint 2x2 rotations. Layer l = 0..L-1 has stride d =
+// 2^(L-1-l) and turns all pairs (a, a+d) with bit d of a clear and a+d < n, in increasing a:
+//   real:     y_a = c x_a - s x_b,   y_b = s x_a + c x_b,   c = cos theta, s = sin theta
+//   complex:  the same with e^{i phi} x_b for x_b; after the last layer y_j <- e^{i omega_j} y_j
+//
+// modReLU keeps the direction of z and changes its magnitude:
+//   smooth:  z max(N + b, 0) / N,  N = |z| + eps    the identity at b = 0, where training starts
+//   sign:    sign(z) max(|z| + eps + b, 0)          real only; the published code's form
+//
+// Parameters of layer k (P = number of pairs; suffix _lk), in this order:
+//   theta [P]                                 layer by layer, largest stride first
+//   phi [P], omega [n]                        complex only
+//   weight_ih [n, I]                          U; complex: [2n, I], rows Re U, then Im U
+//   bias [n]                                  b of the modReLU
+// hidden_size is n. The state h is [n]; complex: [2n], Re h, then Im h. The output is h, complex: Re
+// h, so it has n values either way.
+//
+// Initialisation: theta, phi, omega ~ U(-pi, pi), U ~ U(-0.01, 0.01), b = 0.
+//
+// Where sources differ: the published code accepts powers of two only (strict_fft = true); letting
+// coordinates without a partner pass keeps Q unitary at any n, and is what makes sizes of equal
+// parameter count possible. Its sign form adds eps to every |z| at every step even at b = 0, and
+// jumps at 0; it is offered for comparison.
+#pragma once
+
+#include <nru/layer.h>
+
+namespace nru {
+
+enum class ModReLU { smooth, sign };
+
+class TorchButterfly;
+
+struct EURNNOptions : LayerOptions<EURNNOptions> {
+  using Derived = EURNNOptions;
+
+  using LayerOptions::LayerOptions;
+
+  NRU_OPTION(bool, complex, false);
+  NRU_OPTION(ModReLU, modrelu, ModReLU::smooth);
+  NRU_OPTION(double, epsilon, 0.01);     // of the modReLU
+  NRU_OPTION(bool, strict_fft, false);  // refuse hidden sizes that are no power of two
+};
+
+class EURNNImpl : public LayerImpl {
+ public:
+  explicit EURNNImpl(const EURNNOptions& options);
+  EURNNImpl(std::int64_t input_size, std::int64_t hidden_size)
+      : EURNNImpl(EURNNOptions(input_size, hidden_size)) {}
+  std::shared_ptr<torch::nn::Module> clone(const OptionalDevice& device = {}) const override;
+
+  const EURNNOptions options;
+
+ protected:
+  kernels::Program<float> float_program(std::int64_t input_size) const override;
+  kernels::Program<double> double_program(std::int64_t input_size) const override;
+  StepValues reference_step(const torch::Tensor& x, const std::vector<torch::Tensor>& state,
+                            const Weights& weights) const override;
+  void initialise(Initializer& init, const Weights& weights) const override;
+
+ private:
+  std::shared_ptr<const TorchButterfly> butterfly_;
+};
+
+TORCH_MODULE(EURNN);
+
+}  // namespace nru
