@@ -62,7 +62,7 @@ void backward(int H, const kernels::Rows<T>& rows) {
 }
 
 template <class T>
-kernels::Program<T> program(std::int64_t input_size, std::int64_t hidden_size) {
+kernels::Program<T> ugrnn_program(std::int64_t input_size, std::int64_t hidden_size) {
   const int I = static_cast<int>(input_size), H = static_cast<int>(hidden_size);
   kernels::Program<T> p;
   p.parts = {{"x", I, kernels::PartKind::input},
@@ -100,10 +100,10 @@ class UGRNNImpl : public LayerImpl {
 
  protected:
   kernels::Program<float> float_program(std::int64_t input_size) const override {
-    return program<float>(input_size, options.hidden_size());
+    return ugrnn_program<float>(input_size, options.hidden_size());
   }
   kernels::Program<double> double_program(std::int64_t input_size) const override {
-    return program<double>(input_size, options.hidden_size());
+    return ugrnn_program<double>(input_size, options.hidden_size());
   }
 
   StepValues reference_step(const Tensor& x, const std::vector<Tensor>& state,
@@ -142,7 +142,7 @@ const CellRegistrar registrar({
     },
     .parameters =
         [](std::int64_t input_size, const OptionMap& map) {
-          return program<float>(input_size, get<std::int64_t>(map, "hidden_size")).parameters;
+          return ugrnn_program<float>(input_size, get<std::int64_t>(map, "hidden_size")).parameters;
         },
 });
 
