@@ -160,7 +160,7 @@ inline std::vector<Case> sru_cases() {
     return make_case<SRUImpl>(std::string("sru_") + name, options);
   };
   return {
-      row("small", SRUOptions(1, 2).stat_size(3).recur_size(1)),
+      row("small", SRUOptions(1, 4).stat_size(3).recur_size(1)),
       row("plain", SRUOptions(3, 5).stat_size(7).recur_size(4)),
       row("wide", SRUOptions(2, 17).stat_size(9).recur_size(19)),
       row("original_scales",

@@ -14,13 +14,19 @@ SMALL = {
 INPUT, HIDDEN = 3, 6
 
 
+def small_options(cell):
+    """What a small layer of the cell is made with, besides its two sizes."""
+    options = dict(SMALL.get(cell, {}))
+    for name, parameter in inspect.signature(nru.CLASSES[cell]).parameters.items():
+        if parameter.default is parameter.empty and name == "chrono_t_max":
+            options[name] = 9
+    return options
+
+
 def make_layer(cell, **options):
     """A small layer of the cell, in float64, with the same weights in every test."""
     cls = nru.CLASSES[cell]
-    options = {**SMALL.get(cell, {}), **options}
-    for name, parameter in inspect.signature(cls).parameters.items():
-        if parameter.default is parameter.empty and name == "chrono_t_max":
-            options.setdefault(name, 9)
+    options = {**small_options(cell), **options}
     layer = cls(INPUT, options.pop("hidden_size", HIDDEN), dtype=torch.float64, **options)
     layer.reset_parameters(seed=5)
     return layer

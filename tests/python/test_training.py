@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import nru
-from conftest import SMALL
+from conftest import small_options
 
 GUIDE = pathlib.Path(__file__).parents[2] / "docs" / "python.md"
 
@@ -36,8 +36,7 @@ def test_torchs_lstm_learns():
 
 
 def test_every_layer_learns(cell):
-    options = {**SMALL.get(cell, {}), **({"chrono_t_max": 12} if "chrono" in cell else {})}
-    layer = nru.CLASSES[cell](2, 16, **options)
+    layer = nru.CLASSES[cell](2, 16, **small_options(cell))
     layer.reset_parameters(seed=1)
     losses = train(layer)
     assert losses[-1] < 0.75 * losses[0]
