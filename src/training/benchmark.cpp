@@ -21,6 +21,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr double kTurnSeconds = 0.02;
+
 double since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
@@ -186,9 +188,12 @@ double time_contenders(std::vector<Contender>& contenders, int threads, double s
       const double spent = std::accumulate(c.seconds.begin(), c.seconds.end(), 0.0);
       if (c.seconds.size() >= 3 && spent >= seconds) continue;
       working = true;
-      const auto start = Clock::now();
-      c.update();
-      c.seconds.push_back(since(start));
+      // A turn lasts long enough to find the caches as a run of updates leaves them.
+      for (const auto turn = Clock::now(); since(turn) < kTurnSeconds;) {
+        const auto start = Clock::now();
+        c.update();
+        c.seconds.push_back(since(start));
+      }
     }
   }
   return std::max(peak, measure_peak(threads, 0.2));

@@ -40,7 +40,7 @@ struct BenchReport {
   std::vector<double> peak_gflops;  // by entry of BenchOptions::threads
 };
 
-// Contenders of one task and thread count take turns, update by update.
+// Contenders of one task and thread count take turns of a few updates.
 BenchReport run_benchmark(const BenchOptions& options,
                           const std::function<void(const std::string&)>& progress);
 
