@@ -18,7 +18,7 @@ namespace nru::test {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr auto kPatience = std::chrono::minutes(2);
+constexpr auto kPatience = std::chrono::minutes(5);
 
 std::string content(int file) {
   std::string text;

@@ -37,9 +37,10 @@ class Program {
 
   void signal(int number);
   bool running();
-  // Fails the test and kills the program when it takes longer than two minutes.
+  // Fails the test and kills the program when it takes longer than five minutes.
   Finished wait();
-  // Asks `condition` every millisecond; false when the program ended (or two minutes passed) first.
+  // Asks `condition` every millisecond; false when the program ended (or five minutes passed)
+  // first.
   bool wait_until(const std::function<bool()>& condition);
 
  private:
