@@ -5,6 +5,8 @@
 // counted through the tensors in the order written below, is 0.3 sin(1.7 n + 0.5). L = sum over t
 // and j of (j+1) h_t[j]; the last figure is the L2 norm of dL/d(all parameters).
 #include <gtest/gtest.h>
+#include <nru/cells/eurnn.h>
+#include <nru/cells/goru.h>
 #include <nru/cells/gru.h>
 #include <nru/cells/janet.h>
 #include <nru/cells/lstm.h>
@@ -83,8 +85,8 @@ std::int64_t number(const LSTMImpl& layer) { return number_gates(layer, 4); }
 std::int64_t number(const GRUImpl& layer) { return number_gates(layer, 3); }
 std::int64_t number(const JANETImpl& layer) { return number_gates(layer, 2); }
 
-// Weight and bias of r, phi and the output: as they stand.
-std::int64_t number(const SRUImpl& layer) {
+// The others' parameters are in the order of the numbers.
+std::int64_t number(const LayerImpl& layer) {
   const Weights w = layer.weights(0);
   Numbering numbers;
   for (const Tensor& p : w.tensors()) numbers.fill(p);
@@ -110,7 +112,28 @@ std::vector<Golden> goldens() {
   };
   const LSTMOptions lstm(2, 3);
   const RNNOptions relu = RNNOptions(2, 3).activation(RNNOptions::Activation::relu);
+  const EURNNOptions eurnn(2, 4);
+  const GORUOptions goru(2, 4);
   return {
+      golden<EURNNImpl>("eurnn_real", eurnn, 16,
+                        {1.1371646126, -0.0000000000, -0.0000000000, -1.1072907732}, {},
+                        -7.1407852251, 34.467891),
+      golden<EURNNImpl>("eurnn_real_sign", EURNNOptions(eurnn).modrelu(ModReLU::sign), 16,
+                        {1.1786218535, -0.0000000000, -0.0000000000, -1.1570890278}, {},
+                        -7.4947030405, 34.689686),
+      golden<EURNNImpl>(
+          "eurnn_real_n6", EURNNOptions(2, 6), 25,
+          {0.8215836559, 0.0715658917, -0.0000000000, -0.4607017116, 1.0917155127, -0.6736680348},
+          {}, 0.5892420511, 70.891652),
+      golden<EURNNImpl>("eurnn_complex", EURNNOptions(eurnn).complex(true), 32,
+                        {-0.0026825299, -0.1026608993, 0.0430935468, -0.2405521217},
+                        {0.0289437258, -0.2059536316, -0.8822431315, 0.9026485119}, -0.5830092577,
+                        42.671135),
+      golden<GORUImpl>("goru", goru, 72, {0.1837659527, -0.0030849872, 0.1751468175, -0.3915387589},
+                       {}, -1.0240792016, 15.080633),
+      golden<GORUImpl>("goru_sign", GORUOptions(goru).modrelu(ModReLU::sign), 72,
+                       {0.1865529755, -0.0030948358, 0.1767226528, -0.3940126768}, {},
+                       -1.0291592109, 15.113737),
       golden<RNNImpl>("rnn_relu_norm", RNNOptions(relu).layer_norm(true), 24,
                       {0.0000000000, 0.3540639785, 0.2602338078}, {}, 3.1313602776, 11.851979),
       golden<RNNImpl>("rnn_relu", relu, 18, {0.0013560662, 0.3205987195, 0.0000000000}, {},
@@ -188,7 +211,9 @@ TEST_P(GoldenVectors, AllDigitsAgree) {
     expect_digits(output[2], g.h, "h");
     for (std::size_t p = 0; p < state.parts.size(); ++p) {
       const std::string& name = layer->state_names()[p];
-      const std::vector<double>& expected = name == "h" ? g.h : g.other;
+      std::vector<double> expected = name == "h" ? g.h : g.other;
+      if (name == "h" && state.parts.size() == 1)  // Re h, Im h
+        expected.insert(expected.end(), g.other.begin(), g.other.end());
       expect_digits(state.parts[p].reshape({-1}).slice(0, 0, expected.size()), expected,
                     name.c_str());
     }

@@ -76,16 +76,22 @@ TEST(TableOfCells, ParameterCountsAreThePapers) {
       {"gru", "copy", 10, 9, 0, 23625},
       {"janet", "copy", 10, 9, 0, 23542},
       {"sru", "copy", 10, 9, 0, 23010},
+      {"eurnn", "copy", 10, 9, 0, 23484},
+      {"goru", "copy", 10, 9, 0, 23642},
       {"rnn-orth", "psmnist", 1, 10, 0, 165610},
       {"rnn-id", "psmnist", 1, 10, 0, 165610},
       {"gru", "psmnist", 1, 10, 0, 165194},
       {"janet", "psmnist", 1, 10, 0, 164150},
       {"sru", "psmnist", 1, 10, 0, 164770},
+      {"eurnn", "psmnist", 1, 10, 0, 17418},
+      {"goru", "psmnist", 1, 10, 0, 164677},
       {"rnn-orth", "char-lm", 200, 50, 50 * 200, 2150540},
       {"rnn-id", "char-lm", 200, 50, 50 * 200, 2150540},
       {"gru", "char-lm", 200, 50, 50 * 200, 2187300},
       {"janet", "char-lm", 200, 50, 50 * 200, 2160210},
       {"sru", "char-lm", 200, 50, 50 * 200, 2117078},
+      {"eurnn", "char-lm", 200, 50, 50 * 200, 2119490},
+      {"goru", "char-lm", 200, 50, 50 * 200, 2150220},
   };
   for (const Row& row : rows) {
     const ModelSettings s = settings(row.cell, row.size_class, row.input, row.output);
