@@ -66,7 +66,9 @@ struct Readout {
 struct SequenceResult {
   double loss = 0;
   std::array<std::int64_t, kEvents> events{};
-  std::vector<double> max_abs;  // by state part, over all steps; filled by train() and evaluate()
+  // Largest magnitudes over all steps; filled by train() and evaluate().
+  std::vector<double> max_abs;  // by state part
+  double max_output = 0;        // of the output, which need not be a state part
 };
 
 template <class T>

@@ -19,6 +19,12 @@ class FusedEngine : public Engine {
       values_.push_back(flat.values() + offset);
       gradients_.push_back(flat.gradients() + offset);
     }
+    std::size_t state = 0;
+    for (std::size_t p = 0; p < program->parts.size(); ++p) {
+      if (program->parts[p].kind != kernels::PartKind::state) continue;
+      if (!memory_ && static_cast<int>(p) != program->output) memory_ = state;
+      ++state;
+    }
     readout_.classes = static_cast<int>(model->settings().output_size);
     readout_.weight = flat.values() + flat.entry("output.weight").offset;
     readout_.bias = flat.values() + flat.entry("output.bias").offset;
@@ -63,11 +69,11 @@ class FusedEngine : public Engine {
     return r;
   }
 
-  static StepOutcome outcome(const kernels::SequenceResult& result) {
+  StepOutcome outcome(const kernels::SequenceResult& result) const {
     StepOutcome o;
     o.loss = result.loss;
-    if (!result.max_abs.empty()) o.max_hidden = result.max_abs[0];
-    if (result.max_abs.size() > 1) o.max_memory = result.max_abs[1];
+    o.max_hidden = result.max_output;
+    if (memory_) o.max_memory = result.max_abs[*memory_];
     o.overflows = result.events[kernels::kOverflow];
     return o;
   }
@@ -77,6 +83,7 @@ class FusedEngine : public Engine {
   std::vector<const float*> values_;
   std::vector<float*> gradients_;
   kernels::Readout<float> readout_;
+  std::optional<std::size_t> memory_;  // the first state part that is not the output: m, c, mu
 };
 
 class ReferenceEngine : public Engine {

@@ -19,7 +19,7 @@ namespace nru::training {
 struct StepOutcome {
   double loss = 0;
   std::optional<double> max_hidden;  // largest |h| over all steps
-  std::optional<double> max_memory;  // largest |second state part|: m, c
+  std::optional<double> max_memory;  // largest |state that is not the output|: m, c, mu
   std::int64_t overflows = 0;        // writes that the NRU dropped because they were not finite
 };
 

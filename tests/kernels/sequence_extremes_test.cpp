@@ -120,6 +120,7 @@ TEST_P(SequencePoison, NanInOneRowStaysThereAndShows) {
         const SequenceResult result = data.train(sequence);
         EXPECT_TRUE(std::isnan(result.loss));
         for (double largest : result.max_abs) EXPECT_TRUE(std::isnan(largest));
+        EXPECT_TRUE(std::isnan(result.max_output));
       }
     }
   }

@@ -73,6 +73,10 @@ TEST_P(SequenceInvariance, KeepingActivationsChangesNothing) {
   EXPECT_GT(train.loss, 0);
   EXPECT_EQ(train.events, evaluate.events);
   EXPECT_EQ(train.max_abs, evaluate.max_abs);
+  EXPECT_EQ(train.max_output, evaluate.max_output);
+  float largest = 0;
+  for (float y : trained.output) largest = std::max(largest, std::abs(y));
+  EXPECT_EQ(train.max_output, largest);
   EXPECT_EQ(trained.predictions, evaluated.predictions);
 }
 

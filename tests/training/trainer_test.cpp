@@ -140,7 +140,9 @@ TEST_P(Engines, FirstLossIsThatOfAGuess) {
   EXPECT_NEAR(setup.engine->compute_gradients(batch).loss, std::log(9.0), 0.2);
 }
 
-INSTANTIATE_TEST_SUITE_P(Cells, Engines, ::testing::Values("nru", "lstm", "lstm-chrono"),
+INSTANTIATE_TEST_SUITE_P(Cells, Engines,
+                         ::testing::Values("nru", "lstm", "lstm-chrono", "rnn-orth", "rnn-id",
+                                           "gru", "janet", "sru"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::replace(name.begin(), name.end(), '-', '_');

@@ -11,6 +11,8 @@
 #endif
 
 #include <cstddef>
+#include <utility>
+#include <vector>
 
 #include "kernels/cpu/layer_norm-inl.h"
 #include "kernels/cpu/math-inl.h"

@@ -68,13 +68,11 @@ struct Sequence<T>::State {
       sum.loss += slice.loss();
       for (int e = 0; e < kEvents; ++e) sum.events[e] += slice.events()[e];
     }
-    for (std::size_t p = 0; measured && p < program->parts.size(); ++p) {
-      if (program->parts[p].kind != PartKind::state) continue;
+    for (int p = 0; measured && p < static_cast<int>(program->parts.size()); ++p) {
       double largest = 0;
-      for (const auto& slice : slices) {
-        largest = larger_or_nan<double>(largest, slice.max_abs(static_cast<int>(p)));
-      }
-      sum.max_abs.push_back(largest);
+      for (const auto& slice : slices) largest = larger_or_nan<double>(largest, slice.max_abs(p));
+      if (program->parts[p].kind == PartKind::state) sum.max_abs.push_back(largest);
+      if (p == program->output) sum.max_output = largest;
     }
     return sum;
   }

@@ -22,7 +22,7 @@ struct SliceCall {
   const SequenceGradients<T>* gradients = nullptr;
   const Readout<T>* readout = nullptr;
   const PackedProgram<T>* packed = nullptr;
-  bool measure = false;  // max_abs of the states
+  bool measure = false;  // max_abs of the states and the output
 };
 
 template <class T>
@@ -58,6 +58,7 @@ class Slice {
   void run_phase(const SliceCall<T>& call, int phase, int slot, int count);
   void hold_finished_rows(const SequenceInputs<T>& inputs, int step, int slot);
   void store_outputs(const SliceCall<T>& call, int begin, int end, int slot);
+  void measure(const SequenceInputs<T>& inputs, int begin, int end, int slot);
   void store_final(const SliceCall<T>& call, int slot);
   void copy_out(int part, int slot, int begin, int end, const SequenceInputs<T>& inputs,
                 bool zero_finished, T* destination);
@@ -108,7 +109,7 @@ class Slice {
 
   double loss_ = 0;
   std::array<std::int64_t, kEvents> events_{};
-  std::vector<T> max_abs_;  // by part
+  std::vector<T> max_abs_;  // by part; zero for those not measured
 };
 
 }  // namespace nru::kernels

@@ -152,6 +152,21 @@ void Slice<T>::store_outputs(const SliceCall<T>& call, int begin, int end, int s
   }
 }
 
+// Of rows within their length: what a finished row's output would be means nothing.
+template <class T>
+void Slice<T>::measure(const SequenceInputs<T>& inputs, int begin, int end, int slot) {
+  for (int part = 0; part < static_cast<int>(max_abs_.size()); ++part) {
+    if (program_->parts[part].kind != PartKind::state && part != program_->output) continue;
+    const int rows = (end - begin) * rows_, block = inputs.lengths ? 1 : rows;
+    for (int i = 0; i < rows; i += block) {
+      if (finished(inputs, i % rows_, begin + i / rows_)) continue;
+      const T value = ops_->max_abs(at(part, slot + 1) + static_cast<std::size_t>(i) * ld_[part],
+                                    static_cast<std::size_t>(block) * ld_[part]);
+      max_abs_[part] = larger_or_nan(max_abs_[part], value);
+    }
+  }
+}
+
 template <class T>
 void Slice<T>::store_final(const SliceCall<T>& call, int slot) {
   for (std::size_t s = 0; call.outputs->final_state && s < states_.size(); ++s) {
@@ -190,12 +205,7 @@ void Slice<T>::forward(const SliceCall<T>& call, bool keep) {
       if (!program_->phases[p].recurrent)
         run_phase(call, static_cast<int>(p), slot, (end - begin) * rows_);
     }
-    for (std::size_t s = 0; call.measure && s < states_.size(); ++s) {
-      const int part = states_[s];
-      const T value = ops_->max_abs(at(part, slot + 1),
-                                    static_cast<std::size_t>(end - begin) * rows_ * ld_[part]);
-      max_abs_[part] = larger_or_nan(max_abs_[part], value);
-    }
+    if (call.measure) measure(inputs, begin, end, slot);
     store_outputs(call, begin, end, slot);
     if (call.readout && !call.gradients) run_readout(call, begin, end, slot, false);
     last = slot + end - begin;

@@ -25,6 +25,7 @@ namespace sru {
 constexpr int kMu = 1, kR = 2, kPhi = 3, kH = 4;           // parts
 constexpr int kWeightR = 0, kWeightPhi = 2, kWeightO = 4;  // parameters, each before its bias
 
+// 1 - alpha is taken in T, so that the weights of an average sum to one.
 template <class T>
 void averages_forward(int P, const std::vector<T>& alpha, const Rows<T>& rows) {
   const hn::ScalableTag<T> d;
