@@ -71,7 +71,7 @@ class Copy : public Task {
     batch.dense.clear();
     batch.weights.clear();
     batch.loss_from = 0;
-    batch.carries_state = false;
+    batch.carry = Carry::nothing;
     batch.baseline = baseline();
     const std::size_t positions = static_cast<std::size_t>(steps()) * rows_;
     batch.symbols.assign(positions, kBlank);
@@ -135,6 +135,7 @@ TaskInfo copy_info() {
   info.defaults.lag = 100;
   info.defaults.evaluate_every = 1000;
   info.size_class = "copy";
+  info.widths = {kSymbols + 2, 0, kSymbols + 1};
   info.chrono_t_max = [](const TaskSettings& settings) { return settings.lag + 2 * kRecall; };
   info.make = [](const TaskSettings& settings) { return std::make_unique<Copy>(settings); };
   return info;

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -21,6 +22,14 @@
 namespace nru::tasks {
 
 enum class Split { train, valid, test };
+
+// What a batch starts from. The state that goes on is that of the batch before it in the same
+// split, detached: no gradient flows into earlier batches.
+enum class Carry {
+  nothing,  // zero
+  state,    // all of the final state of batch index-1
+  memory  // only its parts that are not the output (m of the NRU, c of the LSTM); the rest is zero
+};
 
 const char* to_string(Split split);
 
@@ -36,8 +45,7 @@ struct Batch {
   int loss_from = 0;                  // first step that counts in the loss
   std::vector<float> weights;         // [T,B], or empty: every position from loss_from counts alike
   double baseline = 0;  // loss of the memory-less predictor on this batch; 0: none is defined
-  bool carries_state =
-      false;  // start from the final state of batch index-1 (detached), not from zero
+  Carry carry = Carry::nothing;
 
   double weight_sum() const;  // sum(w): the batch's weight in a mean over batches
 };
@@ -75,11 +83,26 @@ class Task {
 
   // predictions [T,B]: the most likely class at every position.
   virtual Score score(const Batch& batch, std::span<const std::int32_t> predictions) const = 0;
+  // The batch's weight in the mean loss of a split.
+  virtual double evaluation_weight(const Batch& batch) const { return batch.weight_sum(); }
   // Bits per character of a mean loss in nats, for tasks that are reported so.
   virtual std::optional<double> bpc(double /*loss*/) const { return std::nullopt; }
 
   // Expected loss of the best predictor without memory; 0: none is defined.
   virtual double baseline() const { return 0; }
+
+  // What else the weights need to be of use without the task's data (the vocabulary of a text);
+  // saved in the metadata of best.safetensors.
+  virtual std::map<std::string, std::string> metadata() const { return {}; }
+};
+
+// The widths of a network on a task.
+struct Widths {
+  int input = 0;      // symbols, or width of the dense input
+  int embedding = 0;  // 0: none
+  int output = 0;
+
+  bool operator==(const Widths&) const = default;
 };
 
 // What a task is made from, already checked against its TaskInfo.
@@ -114,6 +137,7 @@ struct TaskInfo {
   RunDefaults defaults;
   std::string size_class;  // which sizes of a cell apply: "copy", "psmnist" or "char-lm"
   SelectBy select_by = SelectBy::loss;
+  Widths widths;  // on the paper's data, for parameter counts where the data is not at hand
   // The longest dependency in steps, T_max of chrono initialisation. Here and not in Task, because
   // a configuration is resolved before any data is loaded.
   std::function<int(const TaskSettings&)> chrono_t_max;

@@ -24,7 +24,7 @@ Evaluation evaluate(Engine& engine, const tasks::Task& task, tasks::Split split)
   double loss = 0, weight = 0, baseline = 0;
   for (std::int64_t i = 0; i < task.evaluation_batches(split); ++i) {
     task.make_batch(split, static_cast<std::uint64_t>(i), batch);
-    const double w = batch.weight_sum();
+    const double w = task.evaluation_weight(batch);
     loss += w * engine.evaluate(batch, &predictions).loss;
     baseline += w * batch.baseline;
     weight += w;

@@ -41,7 +41,7 @@ TEST(Copy, LayoutOfEveryLag) {
     EXPECT_TRUE(batch.dense.empty());
     EXPECT_TRUE(batch.weights.empty());
     EXPECT_EQ(batch.loss_from, 0);
-    EXPECT_FALSE(batch.carries_state);
+    EXPECT_EQ(batch.carry, Carry::nothing);
     EXPECT_EQ(batch.weight_sum(), batch.steps * rows);
     for (int row = 0; row < rows; ++row) {
       for (int t = 0; t < batch.steps; ++t) {
@@ -85,7 +85,7 @@ TEST(Copy, ABatchDependsOnNothingButItsCoordinates) {
   reused.dense = {1.0f};
   reused.weights = {0.5f};
   reused.loss_from = 9;
-  reused.carries_state = true;
+  reused.carry = Carry::state;
   make_copy(200, 17)->make_batch(Split::test, 99, reused);
   task->make_batch(Split::valid, 4, reused);
   task->make_batch(Split::train, 5, reused);
@@ -93,7 +93,7 @@ TEST(Copy, ABatchDependsOnNothingButItsCoordinates) {
   EXPECT_EQ(reused.targets, first.targets);
   EXPECT_TRUE(reused.dense.empty() && reused.weights.empty());
   EXPECT_EQ(reused.loss_from, 0);
-  EXPECT_FALSE(reused.carries_state);
+  EXPECT_EQ(reused.carry, Carry::nothing);
 }
 
 TEST(Copy, SeedSplitAndIndexAllMatter) {
