@@ -77,6 +77,8 @@ class Task {
   // Fills `batch` anew and reuses its memory. For Split::train, index counts updates from 0; for
   // the others it counts the batches of one evaluation, 0 .. evaluation_batches(split)-1.
   virtual void make_batch(Split split, std::uint64_t index, Batch& batch) const = 0;
+  // Whether any training batch carries something, so that a checkpoint must hold it.
+  virtual bool carries_state() const { return false; }
   virtual std::int64_t evaluation_batches(Split split) const = 0;
   // Updates that make one pass over the training data; 0 where data is generated without end.
   virtual std::int64_t updates_per_epoch() const { return 0; }

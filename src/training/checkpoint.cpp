@@ -26,7 +26,7 @@ std::vector<TensorView> parameter_views(const FlatParameters& parameters) {
   return views;
 }
 
-TensorView view_of(const char* name, const std::vector<float>& values) {
+TensorView view_of(const std::string& name, const std::vector<float>& values) {
   return {name,
           DType::F32,
           {static_cast<std::int64_t>(values.size())},
@@ -76,6 +76,21 @@ std::vector<double> doubles(const SafetensorsFile& file, const std::string& name
   return values;
 }
 
+std::string carried_name(std::size_t part) { return fmt::format("training.state.{}", part); }
+
+// As many state parts as the file holds.
+CarriedState carried_in(const SafetensorsFile& file) {
+  CarriedState carried;
+  while (const TensorView* view = file.find(carried_name(carried.size()))) {
+    if (view->dtype != DType::F32) {
+      throw Error(fmt::format("{}: tensor '{}' must be F32", file.name(), view->name));
+    }
+    std::vector<float>& part = carried.emplace_back(view->bytes.size() / sizeof(float));
+    std::memcpy(part.data(), view->bytes.data(), view->bytes.size());
+  }
+  return carried;
+}
+
 // Checks all parameters, then copies them.
 std::vector<const TensorView*> require_parameters(const SafetensorsFile& file,
                                                   const FlatParameters& parameters) {
@@ -118,6 +133,9 @@ void save_checkpoint(const std::filesystem::path& path, const FlatParameters& pa
   if (!optimizer.v_max().empty()) views.push_back(view_of("adam.v_max", optimizer.v_max()));
   views.push_back(view_of("training.log_window", window));
   views.push_back(view_of("training.solved", tracker));
+  for (std::size_t part = 0; part < state.carried.size(); ++part) {
+    views.push_back(view_of(carried_name(part), state.carried[part]));
+  }
   std::map<std::string, std::string> metadata{
       {"update", text_of(state.update)},
       {"adam_steps", text_of(optimizer.steps())},
@@ -157,6 +175,7 @@ void load_checkpoint(const std::filesystem::path& path, FlatParameters& paramete
                                 optional_number<double>(file, "best_accuracy"),
                                 optional_number<double>(file, "best_bpc")};
   }
+  loaded.carried = carried_in(file);
   copy_parameters(views, parameters);
   copy_moments(m, optimizer.m());
   copy_moments(v, optimizer.v());

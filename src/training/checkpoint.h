@@ -1,8 +1,9 @@
 // What a run needs to go on exactly where it stopped, in one safetensors file.
 //
 // Batches are pure functions of the update number, so there is no generator state: parameters,
-// Adam's moments, the counters, the half-filled log window, the loss window behind "solved" and the
-// best validation metric are all there is.
+// Adam's moments, the counters, the half-filled log window, the loss window behind "solved", the
+// best validation metric, and the recurrent state where batches go on from one another, are all
+// there is.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +13,7 @@
 #include <string>
 
 #include "training/criteria.h"
+#include "training/engine.h"
 #include "training/flat_parameters.h"
 #include "training/log_window.h"
 #include "training/optimizer.h"
@@ -26,6 +28,8 @@ struct TrainingState {
   LogWindow window;
   SolvedTracker tracker;
   Result::Best best;  // `test` stays empty until the run ends
+  // What the next batch goes on from, for tasks that carry a state; by state part, [B, width].
+  CarriedState carried;
 };
 
 // Parameters alone, under their names: best.safetensors, and what other programs read.

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "cells/model.h"
@@ -23,20 +24,45 @@ struct StepOutcome {
   std::int64_t overflows = 0;        // writes that the NRU dropped because they were not finite
 };
 
+// The state behind a batch, which the next one may start from: by state part, [B, width]. Empty, or
+// an empty part: zero.
+using CarriedState = std::vector<std::vector<float>>;
+
 class Engine {
  public:
+  explicit Engine(const Model& model);
   virtual ~Engine() = default;
 
   // Fills the flat gradients.
-  virtual StepOutcome compute_gradients(const tasks::Batch& batch) = 0;
+  StepOutcome compute_gradients(const tasks::Batch& batch);
   // predictions, if not null, becomes [T,B]: the most likely class from batch.loss_from on.
-  virtual StepOutcome evaluate(const tasks::Batch& batch,
-                               std::vector<std::int32_t>* predictions) = 0;
+  // Evaluation carries a state of its own from batch to batch and leaves that of training alone.
+  StepOutcome evaluate(const tasks::Batch& batch, std::vector<std::int32_t>* predictions);
+
+  // What the next training batch would carry on from.
+  const CarriedState& carried() const { return training_; }
+  void set_carried(CarriedState state) { training_ = std::move(state); }
+
+ protected:
+  // One batch, from the state `initial`; `final` becomes the state behind it.
+  virtual StepOutcome train(const tasks::Batch& batch, const CarriedState& initial,
+                            CarriedState& final) = 0;
+  virtual StepOutcome predict(const tasks::Batch& batch, const CarriedState& initial,
+                              CarriedState& final, std::vector<std::int32_t>* predictions) = 0;
+  const std::vector<bool>& is_output() const { return is_output_; }
+
+ private:
+  CarriedState start(const tasks::Batch& batch, const CarriedState& carried) const;
+
+  std::vector<bool> is_output_;  // by state part: whether it is also the output, h
+  CarriedState training_, evaluation_, next_;
 };
 
 enum class EngineKind { fused, reference };
 
 // threads 0: all cores. The model's parameters must live in `parameters`.
+std::unique_ptr<Engine> make_fused_engine(Model model, FlatParameters& parameters, int threads);
+std::unique_ptr<Engine> make_reference_engine(Model model, FlatParameters& parameters, int threads);
 std::unique_ptr<Engine> make_engine(EngineKind kind, Model model, FlatParameters& parameters,
                                     int threads);
 

@@ -23,8 +23,12 @@ double clock_seconds() {
 }
 
 ModelSettings model_settings(const RunConfig& config, const tasks::Task& task) {
-  return {config.cell, config.cell_options, task.input_size(), task.output_size(),
-          static_cast<std::uint64_t>(config.seed)};
+  return {config.cell,
+          config.cell_options,
+          task.input_size(),
+          task.output_size(),
+          static_cast<std::uint64_t>(config.seed),
+          task.embedding_size()};
 }
 
 RunConfig checked_device(const RunConfig& config) {
@@ -65,6 +69,7 @@ Trainer::Trainer(const RunConfig& config, bool resume)
       metrics_([&] {
         if (std::filesystem::exists(paths().checkpoint())) {
           load_checkpoint(paths().checkpoint(), setup_.parameters, optimizer_, state_);
+          setup_.engine->set_carried(state_.carried);
         }
         return state_.update > 0 ? MetricsWriter::resume(paths().metrics(), state_.update)
                                  : MetricsWriter::create(paths().metrics());
@@ -99,6 +104,7 @@ void Trainer::log() {
 void Trainer::save() {
   metrics_.sync();
   state_.seconds = seconds();
+  if (setup_.task->carries_state()) state_.carried = setup_.engine->carried();
   save_checkpoint(paths().checkpoint(), setup_.parameters, optimizer_, state_);
 }
 
@@ -119,10 +125,11 @@ bool Trainer::better(const Metrics& valid) const {
 void Trainer::select(const Metrics& valid) {
   if (!better(valid)) return;
   state_.best = {state_.update, valid, std::nullopt};
-  save_weights(paths().best(), setup_.parameters,
-               {{"task", setup_.config.task},
-                {"cell", setup_.config.cell},
-                {"update", fmt::format("{}", state_.update)}});
+  std::map<std::string, std::string> metadata = setup_.task->metadata();
+  metadata["task"] = setup_.config.task;
+  metadata["cell"] = setup_.config.cell;
+  metadata["update"] = fmt::format("{}", state_.update);
+  save_weights(paths().best(), setup_.parameters, metadata);
 }
 
 void Trainer::evaluate_and_select() {

@@ -170,7 +170,8 @@ TEST(Copy, RejectsImpossibleSettings) {
   EXPECT_NE(test::error_of([&] { make_copy(10, 0); }).find("batch_size 0"), std::string::npos);
   TaskSettings settings;
   settings.lag = 10;
-  settings.options = {{"evaluation_batches", std::int64_t{0}}};
+  settings.options =
+      resolve_options(find_task("copy").options, {{"evaluation_batches", std::int64_t{0}}}, "copy");
   EXPECT_NE(test::error_of([&] { find_task("copy").make(settings); }).find("evaluation_batches 0"),
             std::string::npos);
 }

@@ -1,0 +1,148 @@
+// An experiment of the paper as data: which runs there are, which figure or table they make, what
+// the paper says about it. Read from experiments/NAME.toml; nothing here needs torch, so that both
+// the scheduler and the report read the same file.
+//
+//   title = "Copying memory, T = 100"
+//   paper = "Figure 2, left"              # where the paper shows it
+//   figure = "curves"                     # FigureKind
+//   cells = ["rnn-orth", ..., "nru"]
+//   seeds = [1, 2, 3]
+//   uses = ["copy-200"]                   # optional: shows runs of other experiments as well
+//
+//   [run]                                 # settings of every run, keys as in `nru train --set`
+//   task = "copy"
+//   lag = 100
+//   updates = 200000
+//   stop_when_settled = true
+//
+//   [run.nru]                             # optional: settings of one cell's runs
+//   stop_when_settled = false
+//
+//   [quick]                               # laid over [run] with --quick; `cells` and `seeds` too
+//   updates = 2000
+//
+//   [[variant]]                           # optional: every cell is run once per variant
+//   name = "m144"
+//   label = "memory 144"
+//   "cell.memory_size" = 144
+//
+//   [[paper_value]]                       # a number of the paper
+//   cell = "nru"
+//   variant = ""                          # optional
+//   metric = "test_accuracy"              # Metric names: see metric_names()
+//   value = 0.9538
+//
+//   [[claim]]                             # a statement of the paper that runs can confirm
+//   text = "The NRU is the first general-purpose cell to solve the task"
+//   check = "first"                       # CheckKind
+//   cells = ["nru"]
+//   among = ["lstm", "lstm-chrono", "gru", "janet", "sru", "goru", "nru"]
+#pragma once
+
+#include <nru/options.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace nru::experiments {
+
+enum class FigureKind {
+  curves,      // training loss over updates, one line per cell, the baseline drawn
+  validation,  // validation metric over epochs
+  gradients,   // gradient norm over updates, log scale
+  bars,        // updates to solve, one bar per cell and task
+  heatmap,     // memory over time of one sequence
+  memory,      // loss, largest memory and hidden values, gradient norm over updates, per variant
+  groups,      // recall accuracy by position in a group of sequences without reset
+  ranking,     // how often a cell is first and among the first two
+  table        // numbers only
+};
+
+struct PaperValue {
+  std::string cell;
+  std::string variant;  // empty: none
+  std::string metric;
+  double value = 0;
+};
+
+enum class CheckKind {
+  first,        // `cells` solve before every other cell of `among` (medians over seeds)
+  solves,       // each of `cells` solves in most seeds
+  unsolved,     // none of `cells` solves
+  at_baseline,  // the loss of each of `cells` stays above `value` times the baseline
+  ratio,        // metric of cells[0] / metric of cells[1] lies in [low, high]
+  best,         // metric of cells[0] is the best of `among`
+  order,        // `metric` of `cells` is in this order, best first
+  at_least,     // `metric` of each of `cells` is at least `value`
+  at_most,      // ... at most `value`
+  finite        // no run of `cells` diverged or skipped an update
+};
+
+struct Claim {
+  std::string text;
+  CheckKind check = CheckKind::solves;
+  std::vector<std::string> cells;  // "nru", or "nru/m144" for a variant
+  std::vector<std::string> among;
+  std::string metric;                      // for ratio, best, order, at_least, at_most
+  std::optional<double> value, low, high;  // where the kind needs them
+};
+
+struct Variant {
+  std::string name;   // part of the run's directory; empty: the only one
+  std::string label;  // for legends
+  OptionMap settings;
+};
+
+struct Experiment {
+  std::string name;  // of the file
+  std::string title;
+  std::string paper;
+  std::string note;  // what a reader should know
+  FigureKind figure = FigureKind::table;
+  std::vector<std::string> cells;
+  std::vector<std::int64_t> seeds;
+  std::vector<std::string> uses;  // other experiments
+  OptionMap run;                  // flat keys
+  std::map<std::string, OptionMap> run_by_cell;
+  OptionMap quick;                        // flat keys
+  std::vector<std::string> quick_cells;   // empty: as without --quick
+  std::vector<std::int64_t> quick_seeds;  // empty: the first seed
+  std::vector<Variant> variants;          // at least one
+  std::vector<PaperValue> paper_values;
+  std::vector<Claim> claims;
+};
+
+// One run of an experiment.
+struct PlannedRun {
+  std::string experiment;
+  std::string cell;
+  std::string variant;  // empty: none
+  std::int64_t seed = 1;
+  OptionMap settings;               // everything but `out`, task and cell included
+  std::filesystem::path directory;  // below the runs' root: copy-100/nru-seed1, x/nru-m144-seed1
+};
+
+struct Selection {
+  bool quick = false;
+  std::optional<std::int64_t> seeds;  // so many instead of the file's: 1..N
+};
+
+// What result.json and metrics.csv say, by the names claims and paper values use: solved_at,
+// solved_at_1pct, best_loss, final_loss, baseline_ratio, spikes, valid_accuracy, test_accuracy,
+// valid_bpc, test_bpc, seconds, parameters.
+const std::vector<std::string>& metric_names();
+
+// Throws nru::Error naming file, key and the fix. `text` is what the file holds.
+Experiment parse_experiment(const std::string& text, const std::filesystem::path& file);
+
+// All experiments of a folder, sorted by name; those named in `uses` must be there.
+std::vector<Experiment> load_experiments(const std::filesystem::path& folder);
+
+// Cells times variants times seeds, in that order.
+std::vector<PlannedRun> plan(const Experiment& experiment, const Selection& selection);
+
+}  // namespace nru::experiments
