@@ -4,14 +4,13 @@
 #include <nru/error.h>
 
 #include <CLI/CLI.hpp>
-#include <charconv>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
+#include "cli/run_weights.h"
 #include "cli/summary.h"
 #include "cli/text.h"
-#include "support/safetensors.h"
 #include "support/suggest.h"
 #include "training/trainer.h"
 
@@ -38,50 +37,6 @@ tasks::Split split_of(const std::string& name) {
   throw Error(fmt::format("unknown split '{}'{}", name, did_you_mean(name, known)));
 }
 
-training::RunConfig config_of(const RunPaths& paths) {
-  if (!std::filesystem::exists(paths.config())) {
-    throw Error(
-        fmt::format("{} is not a run directory (no config.toml); give the --out of nru train",
-                    paths.directory.string()));
-  }
-  training::ConfigSources sources;
-  sources.file = paths.config();
-  return resolve_config(sources, training::cell_defaults);
-}
-
-struct WeightsFile {
-  std::string kind;  // best | last
-  std::filesystem::path path;
-};
-
-WeightsFile choose_weights(const RunPaths& paths, const std::string& asked) {
-  if (!asked.empty() && asked != "best" && asked != "last") {
-    throw Error(
-        fmt::format("unknown weights '{}'{}", asked, did_you_mean(asked, {"best", "last"})));
-  }
-  const bool best = std::filesystem::exists(paths.best());
-  const bool last = std::filesystem::exists(paths.checkpoint());
-  if (best && asked != "last") return {"best", paths.best()};
-  if (last && asked != "best") return {"last", paths.checkpoint()};
-  if (best || last) {
-    throw Error(fmt::format("{} has no {} weights yet; use --weights {}", paths.directory.string(),
-                            asked, best ? "best" : "last"));
-  }
-  throw Error(fmt::format("{} has no weights yet; train it first: {}", paths.directory.string(),
-                          resume_command(paths.directory.string())));
-}
-
-// The update after which the weights were saved, if the file says so.
-std::optional<std::int64_t> update_of(const std::filesystem::path& path) {
-  const SafetensorsFile file = SafetensorsFile::load(path);
-  const auto found = file.metadata().find("update");
-  if (found == file.metadata().end()) return std::nullopt;
-  std::int64_t update = 0;
-  const char* end = found->second.data() + found->second.size();
-  const auto read = std::from_chars(found->second.data(), end, update);
-  return read.ec == std::errc() && read.ptr == end ? std::optional(update) : std::nullopt;
-}
-
 template <class T>
 Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json(nullptr);
@@ -93,7 +48,7 @@ std::string json_text(const Given& given, const training::RunConfig& config,
                      {"task", config.task},
                      {"cell", config.cell},
                      {"weights", weights.kind},
-                     {"update", or_null(update_of(weights.path))},
+                     {"update", or_null(update_of(weights))},
                      {"split", given.split},
                      {"loss", result.loss},
                      {"relative_loss", or_null(result.relative_loss)},
@@ -105,7 +60,7 @@ std::string json_text(const Given& given, const training::RunConfig& config,
 
 std::string human_text(const Given& given, const training::RunConfig& config,
                        const WeightsFile& weights, const Evaluation& result) {
-  const auto update = update_of(weights.path);
+  const auto update = update_of(weights);
   std::vector<std::vector<std::string>> rows;
   rows.push_back({"loss", fmt::format("{:.6g}", result.loss)});
   if (result.relative_loss)

@@ -37,20 +37,21 @@ training::RunConfig default_config(const TaskInfo& task, const CellInfo& cell) {
   return resolve_config(sources, training::cell_defaults);
 }
 
-// A task with default settings; null where its data is not on this machine.
-std::unique_ptr<tasks::Task> make_task(const TaskInfo& info) {
-  try {
-    return info.make(task_settings(default_config(info, cells().front())));
-  } catch (const Error&) {
-    return nullptr;
-  }
+// The loss of a predictor without memory, where the task defines one. Only tasks that make their
+// data have a lag, so no file is read here.
+std::optional<double> baseline_of(const TaskInfo& info) {
+  if (!info.defaults.lag) return std::nullopt;
+  const double baseline =
+      info.make(task_settings(default_config(info, cells().front())))->baseline();
+  return baseline > 0 ? std::optional(baseline) : std::nullopt;
 }
 
-std::optional<std::int64_t> parameters_on(const TaskInfo& info, const tasks::Task* task,
-                                          const CellInfo& cell) {
-  if (task == nullptr) return std::nullopt;
-  return count_parameters({cell.name, default_config(info, cell).cell_options, task->input_size(),
-                           task->output_size()});
+std::int64_t parameters_on(const TaskInfo& info, const CellInfo& cell) {
+  return count_parameters({.cell = cell.name,
+                           .cell_options = default_config(info, cell).cell_options,
+                           .input_size = info.widths.input,
+                           .output_size = info.widths.output,
+                           .embedding_size = info.widths.embedding});
 }
 
 // The sizes of a cell by the tasks' size classes, as a run gets them.
@@ -88,8 +89,7 @@ Json json_of(const std::vector<OptionSpec>& specs) {
 Json json_of(const CellInfo& cell) {
   Json parameters = Json::object(), sizes = Json::object();
   for (const TaskInfo& info : tasks::tasks()) {
-    const auto count = parameters_on(info, make_task(info).get(), cell);
-    parameters[info.name] = count ? Json(*count) : Json(nullptr);
+    parameters[info.name] = parameters_on(info, cell);
   }
   for (const auto& [size_class, options] : sizes_of(cell)) sizes[size_class] = json_of(options);
   return {{"name", cell.name},
@@ -100,18 +100,19 @@ Json json_of(const CellInfo& cell) {
 }
 
 Json json_of(const TaskInfo& info) {
-  const auto task = make_task(info);
   const auto& defaults = info.defaults;
+  const auto baseline = baseline_of(info);
   return {{"name", info.name},
           {"summary", info.summary},
           {"size_class", info.size_class},
-          {"input_size", task ? Json(task->input_size()) : Json(nullptr)},
-          {"output_size", task ? Json(task->output_size()) : Json(nullptr)},
+          {"input_size", info.widths.input},
+          {"embedding_size", info.widths.embedding},
+          {"output_size", info.widths.output},
           {"lag", defaults.lag ? Json(*defaults.lag) : Json(nullptr)},
           {"batch_size", defaults.batch_size},
           {"updates", defaults.updates},
           {"epochs", defaults.epochs},
-          {"baseline_loss", task && task->baseline() > 0 ? Json(task->baseline()) : Json(nullptr)},
+          {"baseline_loss", baseline ? Json(*baseline) : Json(nullptr)},
           {"options", json_of(info.options)}};
 }
 
@@ -135,20 +136,14 @@ std::string length_text(const tasks::RunDefaults& defaults) {
 
 std::string cells_text() {
   std::vector<std::string> header{"cell"};
-  std::vector<std::unique_ptr<tasks::Task>> made;
-  for (const TaskInfo& info : tasks::tasks()) {
-    header.push_back(info.name);
-    made.push_back(make_task(info));
-  }
+  for (const TaskInfo& info : tasks::tasks()) header.push_back(info.name);
   std::vector<std::vector<std::string>> rows{header};
   std::vector<bool> right(header.size(), true);
   right.front() = false;
   for (const CellInfo& cell : cells()) {
     std::vector<std::string> row{cell.name};
-    for (std::size_t i = 0; i < made.size(); ++i) {
-      const auto count = parameters_on(tasks::tasks()[i], made[i].get(), cell);
-      row.push_back(count ? format_count(*count) : "-");
-    }
+    for (const TaskInfo& info : tasks::tasks())
+      row.push_back(format_count(parameters_on(info, cell)));
     row.push_back(cell.summary);
     rows.push_back(row);
   }
@@ -192,9 +187,8 @@ std::string cell_text(const CellInfo& cell) {
   std::string text = fmt::format("{}: {}\n", cell.name, cell.summary);
   std::vector<std::vector<std::string>> rows;
   for (const TaskInfo& info : tasks::tasks()) {
-    const auto count = parameters_on(info, make_task(info).get(), cell);
     const auto sizes = cell.sizes.find(info.size_class);
-    rows.push_back({"on " + info.name, count ? format_count(*count) + " parameters" : "",
+    rows.push_back({"on " + info.name, format_count(parameters_on(info, cell)) + " parameters",
                     sizes == cell.sizes.end() ? "" : sizes_text(sizes->second)});
   }
   text += align(rows, {}, "  ");

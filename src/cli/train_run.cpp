@@ -33,15 +33,13 @@ class LiveLine {
 };
 
 // The result of a run that has nothing left to do.
-std::optional<Result> finished_result(const Trainer& trainer, const RunConfig& config) {
-  const auto& state = trainer.state();
-  const bool done = state.update >= trainer.total_updates() ||
-                    (config.stop_when_solved && state.tracker.solved_at().has_value());
-  if (!done || !std::filesystem::exists(trainer.paths().result())) return std::nullopt;
+std::optional<Result> finished_result(const Trainer& trainer) {
+  if (!trainer.complete() || !std::filesystem::exists(trainer.paths().result()))
+    return std::nullopt;
   const Result result = training::read_result(trainer.paths().result());
   const bool complete =
       (result.status == RunStatus::finished || result.status == RunStatus::solved) &&
-      result.updates == state.update;
+      result.updates == trainer.state().update;
   return complete ? std::optional(result) : std::nullopt;
 }
 
@@ -93,7 +91,7 @@ int after_signal(int signal, const Result& result, const RunConfig& config) {
 int train(const TrainArguments& arguments) {
   const RunConfig config = resolve_config(arguments.sources, training::cell_defaults);
   Trainer trainer(config, arguments.resume);
-  if (const auto result = finished_result(trainer, config)) {
+  if (const auto result = finished_result(trainer)) {
     say(arguments,
         fmt::format("{} is {} already ({} updates); raise --updates to go on", config.out,
                     to_string(result->status), format_count(result->updates)));

@@ -69,6 +69,7 @@ struct RunConfig {
       0;  // updates; 0: after each epoch, or only at the end where there are none
   std::int64_t checkpoint_every = 1000;  // updates; 0: only at the end and on signals
   bool stop_when_solved = false;
+  bool stop_when_settled = false;
   double time_limit = 0;  // seconds of this process; 0: none
   std::string out;
   OptionMap cell_options;  // cell.*, every key present

@@ -46,6 +46,8 @@ const std::vector<RunKey>& table() {
        "updates between checkpoints, 0: only at the end"},
       {"stop_when_solved", &RunConfig::stop_when_solved,
        "end the run as soon as the task is solved"},
+      {"stop_when_settled", &RunConfig::stop_when_settled,
+       "end the run 20,000 updates after the task was solved"},
       {"time_limit", &RunConfig::time_limit, "seconds after which to save and stop, 0 for none"},
       {"out", &RunConfig::out, "run directory; empty: named after the run, under runs/"},
   };

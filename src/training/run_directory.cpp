@@ -21,8 +21,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::set<std::string> kFreeToChange = {"updates", "epochs", "stop_when_solved", "time_limit",
-                                             "threads", "out",    "checkpoint_every"};
+const std::set<std::string> kFreeToChange = {
+    "updates", "epochs", "stop_when_solved", "stop_when_settled", "time_limit",
+    "threads", "out",    "checkpoint_every"};
 
 // The first file of a run that lies in the directory, or an empty path.
 fs::path trace_of_a_run(const RunPaths& paths) {

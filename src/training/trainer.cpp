@@ -172,34 +172,40 @@ Trainer::Stop Trainer::update_once() {
   return Stop::none;
 }
 
+bool Trainer::learned() const {
+  const RunConfig& config = setup_.config;
+  return (config.stop_when_solved && state_.tracker.solved_at()) ||
+         (config.stop_when_settled && state_.tracker.settled());
+}
+
+Trainer::Stop Trainer::reason_to_stop() const {
+  const double limit = setup_.config.time_limit;
+  if (learned()) return Stop::solved;
+  if (state_.update >= total_updates_) return Stop::finished;
+  if (SignalGuard::received() != 0) return Stop::signal;
+  if (limit > 0 && clock_seconds() - started_ >= limit) return Stop::time;
+  return Stop::none;
+}
+
+void Trainer::after_update(Progress& progress) {
+  const RunConfig& config = setup_.config;
+  progress.update({state_.update, state_.window.mean_loss(), state_.window.mean_relative_loss()});
+  if (state_.tracker.solved_at() == state_.tracker.updates()) {
+    progress.message(fmt::format("solved at update {}", format_count(state_.update)));
+  }
+  if (state_.update % config.log_every == 0) log();
+  if (state_.update % evaluate_every_ == 0) evaluate_and_select();
+  if (config.checkpoint_every > 0 && state_.update % config.checkpoint_every == 0) save();
+}
+
 Trainer::Outcome Trainer::run(Progress& progress) {
   const SignalGuard signals;
-  const RunConfig& config = setup_.config;
   Stop stop = Stop::none;
-  const bool solved_before = state_.tracker.solved_at().has_value();
-  bool announced = solved_before;
   while (stop == Stop::none) {
-    if (config.stop_when_solved && state_.tracker.solved_at()) {
-      stop = Stop::solved;
-    } else if (state_.update >= total_updates_) {
-      stop = Stop::finished;
-    } else if (SignalGuard::received() != 0) {
-      stop = Stop::signal;
-    } else if (config.time_limit > 0 && clock_seconds() - started_ >= config.time_limit) {
-      stop = Stop::time;
-    } else {
-      stop = update_once();
-      if (stop != Stop::none) break;
-      progress.update(
-          {state_.update, state_.window.mean_loss(), state_.window.mean_relative_loss()});
-      if (!announced && state_.tracker.solved_at()) {
-        announced = true;
-        progress.message(fmt::format("solved at update {}", format_count(state_.update)));
-      }
-      if (state_.update % config.log_every == 0) log();
-      if (state_.update % evaluate_every_ == 0) evaluate_and_select();
-      if (config.checkpoint_every > 0 && state_.update % config.checkpoint_every == 0) save();
-    }
+    stop = reason_to_stop();
+    if (stop != Stop::none) break;
+    stop = update_once();
+    if (stop == Stop::none) after_update(progress);
   }
   progress.finish();
   Outcome outcome;

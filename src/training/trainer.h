@@ -47,11 +47,16 @@ class Trainer {
 
   const TrainingState& state() const { return state_; }
   std::int64_t total_updates() const { return total_updates_; }
+  // Whether all updates are made, or the configuration asks for no more.
+  bool complete() const { return state_.update >= total_updates_ || learned(); }
   const RunPaths& paths() const { return directory_.paths(); }
 
  private:
   enum class Stop { none, finished, solved, signal, time, diverged };
+  bool learned() const;  // and the configuration says to stop then
+  Stop reason_to_stop() const;
   Stop update_once();
+  void after_update(Progress& progress);
   Stop skip_update(const StepOutcome& outcome, double norm);
   void log();
   void evaluate_and_select();

@@ -1,0 +1,29 @@
+// The configuration and the weights of a run directory, for the commands that read one.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "training/config.h"
+#include "training/run_directory.h"
+
+namespace nru::cli {
+
+// Throws nru::Error when the directory holds no run.
+training::RunConfig config_of(const training::RunPaths& paths);
+
+struct WeightsFile {
+  std::string kind;  // best | last
+  std::filesystem::path path;
+};
+
+// `asked`: "best", "last", or empty for the best where there are any. Throws nru::Error when there
+// are none.
+WeightsFile choose_weights(const training::RunPaths& paths, const std::string& asked);
+
+// The update after which the weights were saved, if the file says so.
+std::optional<std::int64_t> update_of(const WeightsFile& weights);
+
+}  // namespace nru::cli
