@@ -9,30 +9,13 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "support/utf8.h"
+
 namespace nru {
 namespace {
 
 constexpr std::string_view kEscapeLetters = "btnfr\"\\";
 constexpr std::string_view kEscapedChars = "\b\t\n\f\r\"\\";
-
-void append_utf8(std::string& out, uint32_t code) {
-  const auto tail = [&](int shift) { out += static_cast<char>(0x80 | ((code >> shift) & 0x3F)); };
-  if (code < 0x80) {
-    out += static_cast<char>(code);
-  } else if (code < 0x800) {
-    out += static_cast<char>(0xC0 | (code >> 6));
-    tail(0);
-  } else if (code < 0x10000) {
-    out += static_cast<char>(0xE0 | (code >> 12));
-    tail(6);
-    tail(0);
-  } else {
-    out += static_cast<char>(0xF0 | (code >> 18));
-    tail(12);
-    tail(6);
-    tail(0);
-  }
-}
 
 // The code point of \uXXXX or \UXXXXXXXX, `digits` being what follows the letter.
 uint32_t code_point(std::string_view digits, std::size_t count, std::string_view quoted) {
