@@ -33,6 +33,8 @@ constexpr char kExamples[] =
   nru train --task copy --cell lstm --lag 200 --seed 2
   nru train --resume --out runs/copy-100-nru-seed1     go on with an interrupted run
   nru eval runs/copy-100-nru-seed1                     loss and accuracy of its weights
+  nru inspect runs/copy-100-nru-seed1                  what it does with its memory
+  nru sample runs/char-lm-nru-seed1 --prompt "the "    text from a character model
   nru bench --task copy --cell nru                     ms per update beside torch's own layers
   nru list nru                                         a cell's options
   nru doctor                                           what this machine offers, what is missing
@@ -115,6 +117,8 @@ int run(int argc, const char* const* argv) {
   Invocation invocation;
   add_train(app, invocation);
   add_eval(app, invocation);
+  add_sample(app, invocation);
+  add_inspect(app, invocation);
   add_bench(app, invocation);
   add_list(app, invocation);
   add_doctor(app, invocation);

@@ -33,6 +33,7 @@ enum class Stream : std::uint32_t {
   initial_weights = 3,
   dropout = 4,
   epoch_order = 5,
+  sampled_text = 6,
 };
 
 struct Words4 {

@@ -101,6 +101,15 @@ Score RecallTask::score(const Batch& batch, std::span<const std::int32_t> predic
   return score;
 }
 
+std::vector<Stretch> RecallTask::stretches(const Batch& batch) const {
+  int shown = 0, marker = 0;  // symbols before the first blank; the marker's step
+  while (batch.symbols[at(shown, 0)] != kBlank && shown < kRecall) ++shown;
+  while (batch.symbols[at(marker, 0)] != kMarker) ++marker;
+  const int recall = marker + 1, end = recall + kRecall;
+  if (shown < kRecall) return {{"symbols and blanks", 0, recall}, {"recall", recall, end}};
+  return {{"symbols", 0, kRecall}, {"blanks", kRecall, recall}, {"recall", recall, end}};
+}
+
 void RecallTask::show_and_ask(Batch& batch, const kernels::Philox& random, std::uint64_t index,
                               int row, int lag) const {
   const int ask = lag + kRecall;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "kernels/philox.h"
 #include "tasks/task.h"
@@ -33,6 +34,9 @@ class RecallTask : public Task {
   // and would drown them. A sequence is exact when every position that counts is right, blanks
   // included.
   Score score(const Batch& batch, std::span<const std::int32_t> predictions) const override;
+
+  // Symbols, blanks and recall; without a stretch of symbols where they lie among the blanks.
+  std::vector<Stretch> stretches(const Batch& batch) const override;
 
  protected:
   // Refuses a lag below `least_lag`, and sizes that cannot be.

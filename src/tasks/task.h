@@ -63,6 +63,12 @@ struct Score {
   bool operator==(const Score&) const = default;
 };
 
+// A part of a sequence that has a meaning of its own.
+struct Stretch {
+  std::string name;
+  int begin = 0, end = 0;  // steps
+};
+
 class Task {
  public:
   virtual ~Task() = default;
@@ -92,6 +98,9 @@ class Task {
 
   // Expected loss of the best predictor without memory; 0: none is defined.
   virtual double baseline() const { return 0; }
+
+  // The parts of a batch's first row, in order, where they mean something; for analyses.
+  virtual std::vector<Stretch> stretches(const Batch& /*batch*/) const { return {}; }
 
   // What else the weights need to be of use without the task's data (the vocabulary of a text);
   // saved in the metadata of best.safetensors.

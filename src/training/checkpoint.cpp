@@ -119,9 +119,12 @@ void save_weights(const std::filesystem::path& path, const FlatParameters& param
   save_safetensors(path, parameter_views(parameters), metadata);
 }
 
-void load_weights(const std::filesystem::path& path, FlatParameters& parameters) {
-  const SafetensorsFile file = SafetensorsFile::load(path);
+void load_weights(const SafetensorsFile& file, FlatParameters& parameters) {
   copy_parameters(require_parameters(file, parameters), parameters);
+}
+
+void load_weights(const std::filesystem::path& path, FlatParameters& parameters) {
+  load_weights(SafetensorsFile::load(path), parameters);
 }
 
 void save_checkpoint(const std::filesystem::path& path, const FlatParameters& parameters,

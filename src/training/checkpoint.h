@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 
+#include "support/safetensors.h"
 #include "training/criteria.h"
 #include "training/engine.h"
 #include "training/flat_parameters.h"
@@ -37,6 +38,7 @@ void save_weights(const std::filesystem::path& path, const FlatParameters& param
                   const std::map<std::string, std::string>& metadata);
 // From a weights file or a checkpoint. Throws nru::Error when a parameter is missing or has another
 // shape; nothing is changed then.
+void load_weights(const SafetensorsFile& file, FlatParameters& parameters);
 void load_weights(const std::filesystem::path& path, FlatParameters& parameters);
 
 void save_checkpoint(const std::filesystem::path& path, const FlatParameters& parameters,

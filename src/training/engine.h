@@ -42,6 +42,12 @@ class Engine {
   // What the next training batch would carry on from.
   const CarriedState& carried() const { return training_; }
   void set_carried(CarriedState state) { training_ = std::move(state); }
+  // What evaluate() would start this batch from.
+  CarriedState evaluation_start(const tasks::Batch& batch) const {
+    return start(batch, evaluation_);
+  }
+  // By state part: whether it is also the output, h.
+  const std::vector<bool>& is_output() const { return is_output_; }
 
  protected:
   // One batch, from the state `initial`; `final` becomes the state behind it.
@@ -49,12 +55,11 @@ class Engine {
                             CarriedState& final) = 0;
   virtual StepOutcome predict(const tasks::Batch& batch, const CarriedState& initial,
                               CarriedState& final, std::vector<std::int32_t>* predictions) = 0;
-  const std::vector<bool>& is_output() const { return is_output_; }
 
  private:
   CarriedState start(const tasks::Batch& batch, const CarriedState& carried) const;
 
-  std::vector<bool> is_output_;  // by state part: whether it is also the output, h
+  std::vector<bool> is_output_;
   CarriedState training_, evaluation_, next_;
 };
 

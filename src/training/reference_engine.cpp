@@ -1,4 +1,5 @@
 // The engine that goes through the layer in torch operations and autograd.
+#include "training/batch_tensors.h"
 #include "training/engine.h"
 
 namespace nru::training {
@@ -28,38 +29,18 @@ class ReferenceEngine : public Engine {
   }
 
  private:
-  State state_of(const CarriedState& carried, std::int64_t rows) const {
-    if (carried.empty()) return {};
-    State state = model_->layer()->initial_state(rows);
-    for (std::size_t part = 0; part < carried.size(); ++part) {
-      if (carried[part].empty()) continue;
-      torch::Tensor& to = state.parts[part];
-      to = torch::tensor(carried[part]).view(to.sizes());
-    }
-    return state;
-  }
-
-  static CarriedState carried_of(const State& state) {
-    CarriedState carried;
-    for (const torch::Tensor& part : state.parts) {
-      const torch::Tensor values = part.detach().contiguous();
-      carried.emplace_back(values.data_ptr<float>(), values.data_ptr<float>() + values.numel());
-    }
-    return carried;
-  }
-
   StepOutcome run(const Batch& batch, const CarriedState& initial, CarriedState& final,
                   std::vector<std::int32_t>* predictions, torch::Tensor* loss) {
-    const auto [hidden, state] =
-        model_->layer()->forward(input(batch), state_of(initial, batch.rows));
-    final = carried_of(state);
+    const auto [hidden, state] = model_->layer()->forward(
+        input_tensor(model_, batch), state_tensors(model_, initial, batch.rows));
+    final = carried_values(state);
     const std::int64_t classes = model_->settings().output_size;
     const auto counted = [&](const torch::Tensor& t) {
       return t.narrow(0, batch.loss_from, batch.steps - batch.loss_from);
     };
     const torch::Tensor logits = model_->logits(counted(hidden)).reshape({-1, classes});
     const torch::Tensor targets =
-        counted(from_ids(batch.targets, batch)).reshape({-1}).to(torch::kInt64);
+        counted(ids_tensor(batch.targets, batch)).reshape({-1}).to(torch::kInt64);
     const torch::Tensor each = torch::nn::functional::cross_entropy(
         logits, targets, torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kNone));
     if (batch.weights.empty()) {
@@ -79,22 +60,6 @@ class ReferenceEngine : public Engine {
     o.loss = loss->item<double>();
     o.max_hidden = hidden.detach().abs().max().item<double>();
     return o;
-  }
-
-  static torch::Tensor from_ids(const std::vector<std::int32_t>& ids, const Batch& batch) {
-    return torch::from_blob(const_cast<std::int32_t*>(ids.data()), {batch.steps, batch.rows},
-                            torch::kInt32);
-  }
-
-  torch::Tensor input(const Batch& batch) const {
-    const std::int64_t width = model_->settings().input_size;
-    if (!batch.dense.empty()) {
-      return torch::from_blob(const_cast<float*>(batch.dense.data()),
-                              {batch.steps, batch.rows, width});
-    }
-    const torch::Tensor ids = from_ids(batch.symbols, batch).to(torch::kInt64);
-    if (model_->embedding()) return torch::embedding(model_->embedding()->weight, ids);
-    return torch::one_hot(ids, width).to(torch::kFloat);
   }
 
   Model model_;

@@ -10,30 +10,13 @@
 #include <limits>
 #include <sstream>
 
-#include "../support/test_files.h"
+#include "runs.h"
 
 namespace nru::training {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using Network = Setup;  // GoogleTest keeps the name Setup in fixtures for itself
-using Flags = std::vector<std::pair<std::string, std::string>>;
-
-RunConfig config_of(const Flags& flags, const std::vector<std::string>& sets = {}) {
-  ConfigSources sources;
-  sources.flags = flags;
-  sources.sets = sets;
-  return resolve_config(sources, cell_defaults);
-}
-
-RunConfig small_copy(const std::string& cell, const std::vector<std::string>& sets = {}) {
-  return config_of({{"task", "copy"}, {"cell", cell}, {"lag", "5"}}, sets);
-}
-
-std::vector<float> values_of(const FlatParameters& parameters) {
-  return {parameters.values(), parameters.values() + parameters.size()};
-}
 
 // ---- Optimizer ----------------------------------------------------------------------------------
 
@@ -136,8 +119,11 @@ TEST_P(Engines, FirstLossIsThatOfAGuess) {
   Network setup(small_copy(GetParam()));
   tasks::Batch batch;
   setup.task->make_batch(tasks::Split::train, 0, batch);
-  // Nine classes; logits of an untrained network are small but not zero.
-  EXPECT_NEAR(setup.engine->compute_gradients(batch).loss, std::log(9.0), 0.2);
+  // Nine classes. Logits of an untrained network are of the order of one at most, which costs up to
+  // half a nat on average, and twice that on a single draw of the weights.
+  const double loss = setup.engine->compute_gradients(batch).loss;
+  EXPECT_GT(loss, std::log(9.0) - 0.2);
+  EXPECT_LT(loss, std::log(9.0) + 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(Cells, Engines,

@@ -1,0 +1,288 @@
+// `nru inspect RUN`: what the network of a run does with a sequence. Prints its parameters and how
+// its memory moves; leaves the data behind it (CSV, PGM) and figures (SVG) in RUN/inspect.
+#include <fmt/format.h>
+#include <nru/error.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.h"
+#include "cli/run_weights.h"
+#include "cli/summary.h"
+#include "cli/text.h"
+#include "support/atomic_file.h"
+#include "training/inspection.h"
+
+namespace nru::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using training::MemoryMap;
+
+struct Given {
+  std::string run, weights, out;
+  std::int64_t index = 0;
+  bool json = false;
+};
+
+struct ParameterRow {
+  std::string name, shape;
+  std::int64_t size = 0;
+  double mean = 0, deviation = 0, largest = 0;
+};
+
+// Everything the command shows.
+struct Findings {
+  training::RunConfig config;
+  WeightsFile weights;
+  std::vector<ParameterRow> parameters;
+  tasks::Batch batch;  // one row
+  std::vector<tasks::Stretch> stretches;
+  MemoryMap memory;
+  std::vector<double> gradient_flow;
+  std::vector<training::GroupPosition> groups;  // of tasks that carry a state
+};
+
+std::vector<ParameterRow> parameter_rows(const training::FlatParameters& parameters) {
+  std::vector<ParameterRow> rows;
+  for (const auto& entry : parameters.entries()) {
+    const float* values = parameters.values() + entry.offset;
+    double sum = 0, squares = 0, largest = 0;
+    for (std::int64_t i = 0; i < entry.size; ++i) {
+      sum += values[i];
+      squares += static_cast<double>(values[i]) * values[i];
+      largest = std::max(largest, std::fabs(static_cast<double>(values[i])));
+    }
+    const double mean = sum / static_cast<double>(entry.size);
+    const double variance = squares / static_cast<double>(entry.size) - mean * mean;
+    rows.push_back({entry.name, fmt::format("{}", fmt::join(entry.shape, " x ")), entry.size, mean,
+                    std::sqrt(std::max(variance, 0.0)), largest});
+  }
+  return rows;
+}
+
+Findings find(const Given& given) {
+  if (given.index < 0)
+    throw Error(fmt::format("index {} is not possible; choose 0 or more", given.index));
+  const training::RunPaths paths{given.run};
+  Findings found;
+  found.config = config_of(paths);
+  found.weights = choose_weights(paths, given.weights);
+  training::Setup setup(found.config);
+  load_weights(found.weights.path, setup.parameters);
+  found.parameters = parameter_rows(setup.parameters);
+  const std::int64_t batches = setup.task->evaluation_batches(tasks::Split::test);
+  if (given.index >= batches) {
+    throw Error(
+        fmt::format("index {} is beyond the test split; choose 0 to {}", given.index, batches - 1));
+  }
+  tasks::Batch batch;
+  setup.task->make_batch(tasks::Split::test, static_cast<std::uint64_t>(given.index), batch);
+  found.stretches = setup.task->stretches(batch);
+  found.batch = training::one_row(batch, 0);
+  found.memory = memory_map(setup, found.batch);
+  found.gradient_flow = gradient_flow(setup, found.batch);
+  if (setup.task->carries_state() && found.config.lag > 0) found.groups = group_positions(setup);
+  return found;
+}
+
+std::string memory_csv(const MemoryMap& memory, bool change) {
+  std::string csv = "step";
+  for (int unit = 0; unit < memory.units; ++unit) csv += fmt::format(",{}{}", memory.part, unit);
+  for (int step = 0; step < memory.steps; ++step) {
+    csv += fmt::format("\n{}", step);
+    for (int unit = 0; unit < memory.units; ++unit) {
+      csv += fmt::format(",{:.6g}", change ? memory.change(step, unit) : memory.at(step, unit));
+    }
+  }
+  return csv + "\n";
+}
+
+// |m_t - m_{t-1}| as a grey picture, a row per step, black where most changes.
+std::string change_pgm(const MemoryMap& memory) {
+  float largest = 0;
+  for (int step = 0; step < memory.steps; ++step) {
+    for (int unit = 0; unit < memory.units; ++unit)
+      largest = std::max(largest, std::fabs(memory.change(step, unit)));
+  }
+  std::string pgm = fmt::format("P2\n{} {}\n255\n", memory.units, memory.steps);
+  for (int step = 0; step < memory.steps; ++step) {
+    for (int unit = 0; unit < memory.units; ++unit) {
+      const float part = largest > 0 ? std::fabs(memory.change(step, unit)) / largest : 0;
+      pgm += fmt::format("{}{}", unit > 0 ? " " : "", 255 - std::lround(255 * part));
+    }
+    pgm += "\n";
+  }
+  return pgm;
+}
+
+std::string input_csv(const tasks::Batch& batch) {
+  std::string csv = "step,input,target\n";
+  for (int step = 0; step < batch.steps; ++step) {
+    const std::string input = batch.symbols.empty() ? fmt::format("{:.6g}", batch.dense[step])
+                                                    : fmt::format("{}", batch.symbols[step]);
+    csv += fmt::format("{},{},{}\n", step, input,
+                       step >= batch.loss_from ? fmt::format("{}", batch.targets[step]) : "");
+  }
+  return csv;
+}
+
+std::string flow_csv(const std::vector<double>& norms) {
+  std::string csv = "step,norm\n";
+  for (std::size_t step = 0; step < norms.size(); ++step)
+    csv += fmt::format("{},{:.8g}\n", step, norms[step]);
+  return csv;
+}
+
+std::string groups_csv(const std::vector<training::GroupPosition>& groups) {
+  std::string csv = "position,accuracy,memory_start,memory_after\n";
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    csv += fmt::format("{},{:.6g},{:.6g},{:.6g}\n", i, groups[i].score.accuracy().value_or(0),
+                       groups[i].memory_at_start, groups[i].memory_after);
+  }
+  return csv;
+}
+
+void write_files(const Findings& found, const std::filesystem::path& folder) {
+  std::filesystem::create_directories(folder);
+  write_file_atomically(folder / "memory.csv", memory_csv(found.memory, false));
+  write_file_atomically(folder / "memory_change.csv", memory_csv(found.memory, true));
+  write_file_atomically(folder / "memory_change.pgm", change_pgm(found.memory));
+  write_file_atomically(folder / "input.csv", input_csv(found.batch));
+  write_file_atomically(folder / "gradient_flow.csv", flow_csv(found.gradient_flow));
+  if (!found.groups.empty()) write_file_atomically(folder / "groups.csv", groups_csv(found.groups));
+}
+
+std::string parameters_text(const Findings& found) {
+  std::vector<std::vector<std::string>> rows{
+      {"parameter", "shape", "count", "mean", "deviation", "largest"}};
+  std::int64_t total = 0;
+  for (const ParameterRow& row : found.parameters) {
+    rows.push_back({row.name, row.shape, training::format_count(row.size),
+                    fmt::format("{:.4f}", row.mean), fmt::format("{:.4f}", row.deviation),
+                    fmt::format("{:.4f}", row.largest)});
+    total += row.size;
+  }
+  return align(rows, {false, false, true, true, true, true}, "  ") +
+         fmt::format("  {} parameters in all\n", training::format_count(total));
+}
+
+std::string memory_text(const Findings& found) {
+  std::string text = fmt::format("\nOne test sequence of {} steps: where {} ({} units) changes\n",
+                                 found.memory.steps, found.memory.part, found.memory.units);
+  std::vector<std::vector<std::string>> rows;
+  for (const tasks::Stretch& stretch : found.stretches) {
+    const double steps = stretch.end - stretch.begin;
+    rows.push_back({stretch.name, fmt::format("steps {}..{}", stretch.begin, stretch.end - 1),
+                    fmt::format("{:.1f} % of all change",
+                                100 * found.memory.share(stretch.begin, stretch.end)),
+                    fmt::format("in {:.1f} % of the steps", 100 * steps / found.memory.steps)});
+  }
+  return text + align(rows, {false, false, true, true}, "  ");
+}
+
+std::string flow_text(const std::vector<double>& norms) {
+  return fmt::format(
+      "\nGradient of the last position's loss: |dL/dh| {:.3g} at the last step, {:.3g} half-way, "
+      "{:.3g} at the first\n",
+      norms.back(), norms[norms.size() / 2], norms.front());
+}
+
+std::string groups_text(const std::vector<training::GroupPosition>& groups) {
+  std::vector<std::vector<std::string>> rows{{"sequence since reset", "accuracy",
+                                              "memory at its start",
+                                              fmt::format("after {} steps", training::kSettling)}};
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    rows.push_back({fmt::format("{}", i + 1),
+                    fmt::format("{:.2f} %", 100 * groups[i].score.accuracy().value_or(0)),
+                    fmt::format("{:.4g}", groups[i].memory_at_start),
+                    fmt::format("{:.4g}", groups[i].memory_after)});
+  }
+  return "\nSequences without a reset in between:\n" + align(rows, {true, true, true, true}, "  ");
+}
+
+std::string human_text(const Findings& found, const std::filesystem::path& folder) {
+  const auto update = update_of(found.weights);
+  std::string text =
+      fmt::format("{}, {} weights{}\n", run_label(found.config), found.weights.kind,
+                  update ? fmt::format(" (update {})", training::format_count(*update)) : "");
+  text += parameters_text(found) + memory_text(found) + flow_text(found.gradient_flow);
+  if (!found.groups.empty()) text += groups_text(found.groups);
+  return text + fmt::format("\nData and figures are in {}\n", folder.string());
+}
+
+std::string json_text(const Given& given, const Findings& found,
+                      const std::filesystem::path& folder) {
+  Json parameters = Json::array(), shares = Json::array(), groups = Json::array();
+  for (const ParameterRow& row : found.parameters) {
+    parameters.push_back({{"name", row.name},
+                          {"shape", row.shape},
+                          {"count", row.size},
+                          {"mean", row.mean},
+                          {"deviation", row.deviation},
+                          {"largest", row.largest}});
+  }
+  for (const tasks::Stretch& stretch : found.stretches) {
+    shares.push_back({{"name", stretch.name},
+                      {"begin", stretch.begin},
+                      {"end", stretch.end},
+                      {"share", found.memory.share(stretch.begin, stretch.end)}});
+  }
+  for (const auto& group : found.groups) {
+    groups.push_back({{"accuracy", group.score.accuracy().value_or(0)},
+                      {"memory_at_start", group.memory_at_start},
+                      {"memory_after", group.memory_after}});
+  }
+  const Json json = {{"run", given.run},
+                     {"task", found.config.task},
+                     {"cell", found.config.cell},
+                     {"weights", found.weights.kind},
+                     {"parameters", parameters},
+                     {"memory", {{"part", found.memory.part}, {"change", shares}}},
+                     {"gradient_flow", found.gradient_flow},
+                     {"groups", groups},
+                     {"files", folder.string()}};
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+int inspect(const Given& given) {
+  const Findings found = find(given);
+  const std::filesystem::path folder = given.out.empty()
+                                           ? std::filesystem::path(given.run) / "inspect"
+                                           : std::filesystem::path(given.out);
+  write_files(found, folder);
+  print(given.json ? json_text(given, found, folder) : human_text(found, folder));
+  return 0;
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& app, Invocation& invocation) {
+  CLI::App* command =
+      app.add_subcommand("inspect", "Show what the network of a run does with its memory");
+  const auto given = std::make_shared<Given>();
+  command->add_option("RUN", given->run, "run directory")->required()->type_name("");
+  command
+      ->add_option("--weights", given->weights, "best or last; default: best where there are any")
+      ->type_name("NAME");
+  command
+      ->add_option("--index", given->index,
+                   "which batch of the test split to look at (its first row)")
+      ->type_name("N");
+  command->add_option("--out", given->out, "folder for data and figures (default RUN/inspect)")
+      ->type_name("DIR");
+  command->add_flag("--json", given->json, "print JSON");
+  command->footer(
+      R"(Writes memory.csv, memory_change.csv and .pgm (a row per time step), gradient_flow.csv,
+input.csv, groups.csv for runs that carry their state on, and figures as SVG.
+
+Examples:
+  nru inspect runs/copy-100-nru-seed1
+  nru inspect runs/copy-100-nru-seed1 --weights last --index 3)");
+  command->callback([given, &invocation] { invocation.run = [given] { return inspect(*given); }; });
+}
+
+}  // namespace nru::cli

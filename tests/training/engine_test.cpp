@@ -1,0 +1,229 @@
+// Engines beyond a single batch: embeddings, states that go on from batch to batch, masked rows,
+// and runs that are resumed in the middle of it.
+#include "training/engine.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <sstream>
+
+#include "kernels/philox.h"
+#include "runs.h"
+#include "training/checkpoint.h"
+
+namespace nru::training {
+namespace {
+
+using tasks::Batch;
+using tasks::Carry;
+using tasks::Split;
+
+Batch batch_of(const Network& network, std::uint64_t index, Split split = Split::train) {
+  Batch batch;
+  network.task->make_batch(split, index, batch);
+  return batch;
+}
+
+// Steps [begin, end) of a batch.
+Batch cut(const Batch& batch, int begin, int end) {
+  const auto part = [&](const std::vector<std::int32_t>& ids) {
+    return std::vector<std::int32_t>(ids.begin() + begin * batch.rows,
+                                     ids.begin() + end * batch.rows);
+  };
+  Batch result;
+  result.steps = end - begin;
+  result.rows = batch.rows;
+  result.symbols = part(batch.symbols);
+  result.targets = part(batch.targets);
+  result.carry = begin > 0 ? Carry::state : Carry::nothing;
+  return result;
+}
+
+class EveryCell : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Engine, EveryCell,
+                         ::testing::Values("rnn-orth", "lstm", "gru", "janet", "sru", "eurnn",
+                                           "goru", "nru"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+TEST_P(EveryCell, EmbeddedAndCarriedAsInTheReference) {
+  const test::TempDir directory;
+  // A seed at which no ReLU lies so close to its corner that the two codes fall on different sides.
+  RunConfig config = small_text(GetParam(), directory, {"seed=5"});
+  Network fused(config);
+  config.backend = "reference";
+  Network reference(config);
+  ASSERT_EQ(fused.parameters.entries().front().name, "embedding.weight");
+  for (std::uint64_t update : {0, 1, 2}) {
+    const Batch batch = batch_of(fused, update);
+    ASSERT_EQ(batch.carry, update == 0 ? Carry::nothing : Carry::state);
+    const StepOutcome a = fused.engine->compute_gradients(batch);
+    const StepOutcome b = reference.engine->compute_gradients(batch);
+    EXPECT_NEAR(a.loss, b.loss, 1e-5 * b.loss);
+    for (const auto& entry : fused.parameters.entries()) {
+      const auto gradient = [&](Network& network) {
+        return torch::from_blob(network.parameters.gradients() + entry.offset, {entry.size});
+      };
+      const torch::Tensor expected = gradient(reference);
+      // As in trainer_test.cpp, and a state that has already drifted apart by as much.
+      EXPECT_LT((gradient(fused) - expected).abs().max().item<double>(),
+                5e-5 * expected.abs().max().item<double>() + 1e-9)
+          << entry.name << " at update " << update;
+    }
+  }
+}
+
+// A window of 30 steps is two of 15 where the state goes on, and is not where it does not.
+TEST_P(EveryCell, TwoWindowsAreOne) {
+  Network network(config_of({{"task", "copy"}, {"cell", GetParam()}, {"lag", "10"}}));
+  const Batch whole = batch_of(network, 0);
+  std::vector<std::int32_t> all, first, second;
+  const double loss = network.engine->evaluate(whole, &all).loss;
+  const double a = network.engine->evaluate(cut(whole, 0, 15), &first).loss;
+  Batch tail = cut(whole, 15, 30);
+  const double b = network.engine->evaluate(tail, &second).loss;
+  EXPECT_NEAR((a + b) / 2, loss, 1e-6 * loss);
+  first.insert(first.end(), second.begin(), second.end());
+  EXPECT_EQ(first, all);
+  tail.carry = Carry::nothing;
+  EXPECT_NE(network.engine->evaluate(tail, nullptr).loss, b);
+}
+
+TEST(Engine, EvaluationLeavesTheTrainingStateAlone) {
+  Network disturbed(small_copy("nru", {"task_options.reset_every=3"}));
+  Network quiet(small_copy("nru", {"task_options.reset_every=3"}));
+  for (std::uint64_t update : {0, 1, 2}) {
+    const Batch batch = batch_of(quiet, update);
+    const double loss = quiet.engine->compute_gradients(batch).loss;
+    EXPECT_EQ(disturbed.engine->compute_gradients(batch).loss, loss);
+    disturbed.engine->evaluate(batch_of(quiet, update, Split::test), nullptr);
+  }
+  EXPECT_EQ(disturbed.engine->carried(), quiet.engine->carried());
+}
+
+TEST(Engine, CarryingTheMemoryAloneStartsFromAZeroHiddenState) {
+  Network network(small_copy("nru"));
+  const Batch batch = batch_of(network, 0);
+  network.engine->compute_gradients(batch);
+  const CarriedState state = network.engine->carried();
+  ASSERT_EQ(state.size(), 2u);  // h, m
+  Batch next = batch_of(network, 1);
+  next.carry = Carry::memory;
+  const double memory_alone = network.engine->compute_gradients(next).loss;
+
+  next.carry = Carry::state;
+  network.engine->set_carried({std::vector<float>(state[0].size(), 0.0f), state[1]});
+  EXPECT_EQ(network.engine->compute_gradients(next).loss, memory_alone);
+  network.engine->set_carried(state);
+  EXPECT_NE(network.engine->compute_gradients(next).loss, memory_alone);
+}
+
+TEST(Engine, AStateThatIsNotFiniteIsNotCarriedOn) {
+  Network network(small_copy("nru"));
+  Batch batch = batch_of(network, 0);
+  const double fresh = network.engine->compute_gradients(batch).loss;
+  network.engine->set_carried({std::vector<float>(800, std::numeric_limits<float>::quiet_NaN()),
+                               std::vector<float>(640, 0.0f)});
+  batch.carry = Carry::state;
+  EXPECT_TRUE(std::isnan(network.engine->compute_gradients(batch).loss));
+  EXPECT_EQ(network.engine->compute_gradients(batch).loss, fresh);
+}
+
+// Rows of unequal length, padded and masked, have the loss and the gradient of their sequences.
+TEST(Engine, MaskedRowsAreTheSequencesTheyHold) {
+  const RunConfig config = config_of({{"task", "copy-variable"}, {"cell", "nru"}, {"lag", "12"}},
+                                     {"task_options.per_row=true", "batch_size=5"});
+  Network network(config);
+  const Batch batch = batch_of(network, 3);
+  const double loss = network.engine->compute_gradients(batch).loss;
+  const std::vector<float> gradient(network.parameters.gradients(),
+                                    network.parameters.gradients() + network.parameters.size());
+  double sum = 0;
+  std::vector<double> gradients(gradient.size(), 0);
+  for (int row = 0; row < batch.rows; ++row) {
+    Batch one;
+    one.rows = 1;
+    while (one.steps < batch.steps && batch.weights[one.steps * batch.rows + row] > 0) {
+      one.symbols.push_back(batch.symbols[one.steps * batch.rows + row]);
+      one.targets.push_back(batch.targets[one.steps * batch.rows + row]);
+      ++one.steps;
+    }
+    sum += network.engine->compute_gradients(one).loss / batch.rows;
+    for (std::size_t i = 0; i < gradients.size(); ++i)
+      gradients[i] += network.parameters.gradients()[i] / static_cast<double>(batch.rows);
+  }
+  EXPECT_NEAR(loss, sum, 1e-6 * sum);
+  const double largest =
+      std::fabs(*std::max_element(gradients.begin(), gradients.end(),
+                                  [](double a, double b) { return std::fabs(a) < std::fabs(b); }));
+  for (std::size_t i = 0; i < gradients.size(); ++i)
+    ASSERT_NEAR(gradient[i], gradients[i], 1e-5 * largest) << i;
+}
+
+// ---- Runs that carry a state --------------------------------------------------------------------
+
+Result run(const RunConfig& config, bool resume) {
+  std::ostringstream nowhere;
+  Trainer trainer(config, resume);
+  Progress progress("", trainer.state().update, trainer.total_updates(), {}, nowhere);
+  return trainer.run(progress).result;
+}
+
+class CarriedRuns : public ::testing::TestWithParam<const char*> {};
+
+// Stopped after an odd number of updates, in the middle of a group (of an epoch), and gone on with.
+TEST_P(CarriedRuns, ResumeBitForBit) {
+  const test::TempDir directory;
+  const auto config = [&](const std::string& name, int updates) {
+    const std::string out = "out=" + (directory / name).string();
+    const std::string length = "updates=" + std::to_string(updates);
+    return std::string(GetParam()) == "text"
+               ? small_text("nru", directory, {out, length, "evaluate_every=4"})
+               : small_copy("nru", {out, length, "task_options.reset_every=4", "evaluate_every=4"});
+  };
+  run(config("whole", 12), false);
+  run(config("parts", 7), false);
+  run(config("parts", 12), true);
+  Network whole(config("whole", 12)), parts(config("parts", 12));
+  load_weights(directory / "whole" / "checkpoint.safetensors", whole.parameters);
+  load_weights(directory / "parts" / "checkpoint.safetensors", parts.parameters);
+  EXPECT_EQ(values_of(whole.parameters), values_of(parts.parameters));
+}
+
+// The state makes a difference: without it in the checkpoint the resumed run would be another.
+TEST_P(CarriedRuns, TheCheckpointHoldsTheState) {
+  const test::TempDir directory;
+  const std::string out = "out=" + (directory / "run").string();
+  run(std::string(GetParam()) == "text"
+          ? small_text("nru", directory, {out, "updates=6"})
+          : small_copy("nru", {out, "updates=6", "task_options.reset_every=4"}),
+      false);
+  const SafetensorsFile file = SafetensorsFile::load(directory / "run" / "checkpoint.safetensors");
+  ASSERT_NE(file.find("training.state.0"), nullptr);
+  ASSERT_NE(file.find("training.state.1"), nullptr);
+  EXPECT_EQ(file.find("training.state.2"), nullptr);
+}
+
+INSTANTIATE_TEST_SUITE_P(Trainer, CarriedRuns, ::testing::Values("text", "groups"));
+
+TEST(Trainer, AStateThatIsNotCarriedIsNotSaved) {
+  const test::TempDir directory;
+  run(small_copy("nru", {"out=" + (directory / "run").string(), "updates=2"}), false);
+  const SafetensorsFile file = SafetensorsFile::load(directory / "run" / "checkpoint.safetensors");
+  EXPECT_EQ(file.find("training.state.0"), nullptr);
+}
+
+TEST(Trainer, BestWeightsOfATextModelHoldTheVocabulary) {
+  const test::TempDir directory;
+  run(small_text("gru", directory, {"out=" + (directory / "run").string(), "updates=2"}), false);
+  const SafetensorsFile file = SafetensorsFile::load(directory / "run" / "best.safetensors");
+  EXPECT_TRUE(file.metadata().contains("vocabulary"));
+}
+
+}  // namespace
+}  // namespace nru::training

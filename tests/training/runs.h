@@ -1,0 +1,50 @@
+// What the tests of training share: small configurations and texts.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "../support/test_files.h"
+#include "training/trainer.h"
+
+namespace nru::training {
+
+using Network = Setup;  // GoogleTest keeps the name Setup in fixtures for itself
+using Flags = std::vector<std::pair<std::string, std::string>>;
+
+inline RunConfig config_of(const Flags& flags, const std::vector<std::string>& sets = {}) {
+  ConfigSources sources;
+  sources.flags = flags;
+  sources.sets = sets;
+  return resolve_config(sources, cell_defaults);
+}
+
+inline RunConfig small_copy(const std::string& cell, const std::vector<std::string>& sets = {}) {
+  return config_of({{"task", "copy"}, {"cell", cell}, {"lag", "5"}}, sets);
+}
+
+// A character model of `cell` on a text of 3,000 characters that it writes to `directory`; windows
+// of 15, 4 lanes.
+inline RunConfig small_text(const std::string& cell, const test::TempDir& directory,
+                            const std::vector<std::string>& more = {}) {
+  std::string text;
+  for (int i = 0; text.size() < 3000; ++i) {
+    text += i % 7 == 3 ? "the long way home\n" : i % 3 == 0 ? "a red fox " : "and so it goes ";
+  }
+  const std::filesystem::path file = directory / "text.txt";
+  test::write_bytes(file, text);
+  std::vector<std::string> sets{"task_options.text=" + file.string(), "task_options.window=15",
+                                "task_options.embedding=6", "batch_size=4",
+
+                                "cell.hidden_size=9"};
+  if (cell == "nru") sets.insert(sets.end(), {"cell.memory_size=4", "cell.heads=1"});
+  sets.insert(sets.end(), more.begin(), more.end());
+  return config_of({{"task", "char-lm"}, {"cell", cell}}, sets);
+}
+
+inline std::vector<float> values_of(const FlatParameters& parameters) {
+  return {parameters.values(), parameters.values() + parameters.size()};
+}
+
+}  // namespace nru::training
