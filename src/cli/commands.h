@@ -21,6 +21,7 @@ void add_train(CLI::App& app, Invocation& invocation);
 void add_eval(CLI::App& app, Invocation& invocation);
 void add_bench(CLI::App& app, Invocation& invocation);
 void add_list(CLI::App& app, Invocation& invocation);
+void add_data(CLI::App& app, Invocation& invocation);
 void add_doctor(CLI::App& app, Invocation& invocation);
 
 }  // namespace nru::cli
