@@ -14,6 +14,8 @@
 #include "cli/torch_facts.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/threads.h"
+#include "support/process.h"
+#include "tasks/data_sets.h"
 #include "training/trainer.h"
 
 namespace nru::cli {
@@ -30,9 +32,8 @@ struct Findings {
   Blas blas;
   std::string simd;
   std::optional<std::filesystem::path> gnuplot;
-  std::filesystem::path data;
-  bool data_found = false;
-  std::string trial;  // empty: the trial update went well
+  std::vector<std::string> data_found, data_missing;  // names of data sets
+  std::string trial;                                  // empty: the trial update went well
   std::vector<Problem> problems;
 
   bool can_train() const { return trial.empty(); }
@@ -91,10 +92,8 @@ Findings examine() {
   f.blas = find_blas();
   f.simd = kernels::linear_ops<float>().target;
   f.gnuplot = find_program("gnuplot");
-  f.data = data_directory();
-  std::error_code ignored;
-  f.data_found =
-      std::filesystem::is_directory(f.data, ignored) && !std::filesystem::is_empty(f.data, ignored);
+  for (const tasks::DataSet& set : tasks::data_sets())
+    (tasks::has_data_set(set, "") ? f.data_found : f.data_missing).push_back(set.name);
   f.trial = trial_update();
   f.problems = problems_of(f);
   return f;
@@ -102,6 +101,14 @@ Findings examine() {
 
 std::string gibibytes(std::int64_t bytes) {
   return bytes > 0 ? fmt::format("{:.1f} GiB", static_cast<double>(bytes) / (1 << 30)) : "unknown";
+}
+
+std::string data_text(const Findings& f) {
+  std::string text = tasks::data_directory().string();
+  if (!f.data_found.empty()) text += fmt::format(": {}", fmt::join(f.data_found, ", "));
+  for (const std::string& name : f.data_missing)
+    text += fmt::format("; no {0} yet (nru data get {0})", name);
+  return text;
 }
 
 std::string human_text(const Findings& f) {
@@ -120,8 +127,7 @@ std::string human_text(const Findings& f) {
            ? fmt::format("torch sees {} GPU(s); this build trains on the CPU", cuda_devices())
            : "no GPU; this build trains on the CPU"},
       {"gnuplot", f.gnuplot ? f.gnuplot->string() : "missing"},
-      {"data", f.data_found ? f.data.string()
-                            : f.data.string() + ": no data sets, and no task here needs one"},
+      {"data", data_text(f)},
       {"training", f.can_train() ? "works" : "does not work"}};
   std::string text = align(rows);
   for (const Problem& problem : f.problems)
@@ -146,7 +152,10 @@ std::string json_text(const Findings& f) {
       {"memory_available_bytes", memory_available()},
       {"cuda", {{"built", false}, {"devices", cuda_devices()}}},
       {"gnuplot", f.gnuplot ? Json(f.gnuplot->string()) : Json(nullptr)},
-      {"data", {{"directory", f.data.string()}, {"found", f.data_found}}},
+      {"data",
+       {{"directory", tasks::data_directory().string()},
+        {"found", f.data_found},
+        {"missing", f.data_missing}}},
       {"can_train", f.can_train()},
       {"problems", problems}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

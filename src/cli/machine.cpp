@@ -3,7 +3,7 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
-#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string_view>
@@ -12,11 +12,6 @@ namespace nru::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 // The file that holds the function of this name, links resolved: Debian's libblas.so.3 is a link
 // to whichever BLAS was chosen.
@@ -96,24 +91,6 @@ std::int64_t memory_available() {
 int cpu_count() {
   const long count = ::sysconf(_SC_NPROCESSORS_ONLN);
   return count > 0 ? static_cast<int>(count) : 1;
-}
-
-std::optional<fs::path> find_program(const std::string& name) {
-  std::istringstream folders(environment("PATH"));
-  for (std::string folder; std::getline(folders, folder, ':');) {
-    const fs::path candidate = fs::path(folder.empty() ? "." : folder) / name;
-    std::error_code ignored;
-    if (fs::is_regular_file(candidate, ignored) && ::access(candidate.c_str(), X_OK) == 0)
-      return candidate;
-  }
-  return std::nullopt;
-}
-
-fs::path data_directory() {
-  if (const std::string own = environment("NRU_DATA"); !own.empty()) return own;
-  // XDG: relative paths in the variable are invalid and ignored.
-  if (const fs::path xdg = environment("XDG_DATA_HOME"); xdg.is_absolute()) return xdg / "nru";
-  return fs::path(environment("HOME")) / ".local" / "share" / "nru";
 }
 
 }  // namespace nru::cli

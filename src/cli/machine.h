@@ -3,8 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
-#include <optional>
 #include <string>
 
 namespace nru::cli {
@@ -22,11 +20,5 @@ std::string cpu_model();          // "unknown" where the system does not say
 std::int64_t memory_bytes();      // of the machine; 0: unknown
 std::int64_t memory_available();  // without swapping; 0: unknown
 int cpu_count();                  // of the machine; a process may be confined to fewer
-
-// The file that a shell would run for this name.
-std::optional<std::filesystem::path> find_program(const std::string& name);
-
-// Where data sets lie: $NRU_DATA, else nru/ in the XDG data directory.
-std::filesystem::path data_directory();
 
 }  // namespace nru::cli

@@ -37,6 +37,7 @@ constexpr char kExamples[] =
   nru sample runs/char-lm-nru-seed1 --prompt "the "    text from a character model
   nru bench --task copy --cell nru                     ms per update beside torch's own layers
   nru list nru                                         a cell's options
+  nru data get mnist                                   fetch a data set; nru data check verifies
   nru doctor                                           what this machine offers, what is missing
 
 nru COMMAND --help says more about each command.)";
@@ -62,26 +63,46 @@ std::vector<std::string> flag_names(const CLI::App& command) {
 
 // CLI11 would say that a subcommand is missing, or that all words after it were not expected.
 void check_command(const CLI::App& app, int argc, const char* const* argv) {
-  if (argc < 2) return;
-  const std::string word = argv[1];
-  const std::vector<std::string> names = command_names(app);
-  if (word.starts_with("-") || std::find(names.begin(), names.end(), word) != names.end()) return;
-  throw Error(fmt::format("unknown command '{}'{}", word, did_you_mean(word, names)));
+  const CLI::App* command = &app;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    const std::vector<std::string> names = command_names(*command);
+    if (names.empty() || word.starts_with("-")) return;
+    if (std::find(names.begin(), names.end(), word) == names.end()) {
+      throw Error(fmt::format("unknown command '{}{}'{}",
+                              command == &app ? "" : argv[1] + std::string(" "), word,
+                              did_you_mean(word, names)));
+    }
+    command = command->get_subcommand(word);
+  }
+}
+
+struct Chosen {
+  const CLI::App* command;
+  std::string name;  // "nru data get"
+};
+
+// The innermost command that the parser came to.
+Chosen chosen_command(const CLI::App& app) {
+  Chosen chosen{&app, "nru"};
+  for (auto commands = app.get_subcommands(); !commands.empty();
+       commands = chosen.command->get_subcommands()) {
+    chosen = {commands.front(), chosen.name + " " + commands.front()->get_name()};
+  }
+  return chosen;
 }
 
 // What the parser could not place, with the nearest flag of that command.
 std::string unexpected_argument(const CLI::App& app) {
-  const auto commands = app.get_subcommands();
-  const CLI::App& command = commands.empty() ? app : *commands.front();
-  const std::vector<std::string> rest = command.remaining();
+  const auto [command, name] = chosen_command(app);
+  const std::vector<std::string> rest = command->remaining();
   if (rest.empty()) return "";
   const std::string& word = rest.front();
-  const std::string name = commands.empty() ? "nru" : "nru " + command.get_name();
   if (!word.starts_with("-")) {
     return fmt::format("{} does not take '{}'; see {} --help", name, word, name);
   }
   const std::string flag = word.substr(0, word.find('='));
-  return fmt::format("{} has no flag '{}'{}", name, flag, did_you_mean(flag, flag_names(command)));
+  return fmt::format("{} has no flag '{}'{}", name, flag, did_you_mean(flag, flag_names(*command)));
 }
 
 // False when there is nothing left to do: help and version were asked for and given.
@@ -98,10 +119,7 @@ bool parse(CLI::App& app, int argc, const char* const* argv) {
     const std::string message = unexpected_argument(app);
     throw Error(message.empty() ? error.what() : message);
   } catch (const CLI::ParseError& error) {
-    const auto commands = app.get_subcommands();
-    throw Error(fmt::format("{}; see nru {}{}--help", error.what(),
-                            commands.empty() ? "" : commands.front()->get_name(),
-                            commands.empty() ? "" : " "));
+    throw Error(fmt::format("{}; see {} --help", error.what(), chosen_command(app).name));
   }
   return true;
 }
@@ -121,6 +139,7 @@ int run(int argc, const char* const* argv) {
   add_inspect(app, invocation);
   add_bench(app, invocation);
   add_list(app, invocation);
+  add_data(app, invocation);
   add_doctor(app, invocation);
 
   check_command(app, argc, argv);

@@ -85,7 +85,7 @@ class CharLm : public Task {
   int input_size() const override { return corpus_.vocabulary.size(); }
   int embedding_size() const override { return static_cast<int>(embedding_); }
   int output_size() const override { return corpus_.vocabulary.size(); }
-  bool carries_state() const override { return true; }
+  bool carries_state() const override { return windows_of(Split::train) > 1; }
   std::int64_t evaluation_batches(Split split) const override { return windows_of(split); }
   std::int64_t updates_per_epoch() const override { return windows_of(Split::train); }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <nru/error.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "support/data_file.h"
@@ -59,10 +60,8 @@ DataSet ptb() {
 }
 
 bool has_any_file(const DataSet& set, const fs::path& folder) {
-  for (const DataFile& file : set.files) {
-    if (find_data_file(file, folder)) return true;
-  }
-  return false;
+  return std::any_of(set.files.begin(), set.files.end(),
+                     [&](const DataFile& file) { return find_data_file(file, folder); });
 }
 
 }  // namespace
@@ -106,6 +105,12 @@ fs::path data_folder(const DataSet& set, const fs::path& directory) {
   const fs::path own = base / set.name;
   std::error_code ignored;
   return !fs::is_directory(own, ignored) && has_any_file(set, base) ? base : own;
+}
+
+bool has_data_set(const DataSet& set, const fs::path& directory) {
+  const fs::path folder = data_folder(set, directory);
+  return std::all_of(set.files.begin(), set.files.end(),
+                     [&](const DataFile& file) { return find_data_file(file, folder); });
 }
 
 std::vector<fs::path> locate_data_set(const DataSet& set, const fs::path& directory) {

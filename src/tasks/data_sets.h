@@ -39,6 +39,9 @@ std::optional<std::filesystem::path> find_data_file(const DataFile& file,
 // `directory` itself where the set's files lie in it.
 std::filesystem::path data_folder(const DataSet& set, const std::filesystem::path& directory);
 
+// Whether all files of a set are there, right or wrong.
+bool has_data_set(const DataSet& set, const std::filesystem::path& directory);
+
 // All files of a set, in their order. Throws nru::Error that names the missing one and the command
 // that gets it.
 std::vector<std::filesystem::path> locate_data_set(const DataSet& set,

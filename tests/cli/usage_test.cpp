@@ -15,7 +15,7 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-const Arguments kCommands{"train", "eval", "bench", "list", "doctor"};
+const Arguments kCommands{"train", "eval", "bench", "list", "data", "doctor"};
 
 TEST(Usage, AloneAndHelpShowTheCommandsAndExamples) {
   const Finished alone = nru({}), help = nru({"--help"});
@@ -94,7 +94,7 @@ TEST(List, JsonHasTheDocumentedForm) {
   EXPECT_EQ(on_copy.at("nru"), 23569);
   EXPECT_EQ(on_copy.at("lstm"), 23529);
   ASSERT_FALSE(json.at("tasks").empty());
-  EXPECT_EQ(json.at("tasks").at(0).at("name"), "copy");
+  EXPECT_EQ(json.at("tasks").at(0).at("name"), "char-lm");
   EXPECT_TRUE(json.at("experiments").is_array());
 }
 

@@ -82,6 +82,7 @@ TEST_F(CharLm, WindowsTileTheLanes) {
 TEST_F(CharLm, EveryEpochBeginsAnew) {
   const auto task = make(4, 10);
   ASSERT_EQ(task->updates_per_epoch(), 11);
+  EXPECT_TRUE(task->carries_state());
   for (std::uint64_t window = 0; window < 11; ++window) {
     EXPECT_TRUE(same_batch(batch_of(*task, Split::train, window),
                            batch_of(*task, Split::train, 11 * 7 + window)));
@@ -92,6 +93,7 @@ TEST_F(CharLm, EveryEpochBeginsAnew) {
 TEST_F(CharLm, AWindowLongerThanTheLanesIsOne) {
   const auto task = make(4, 1000);
   EXPECT_EQ(task->updates_per_epoch(), 1);
+  EXPECT_FALSE(task->carries_state());
   EXPECT_EQ(batch_of(*task, Split::train, 0).steps, 102);
   EXPECT_EQ(batch_of(*task, Split::train, 1).carry, Carry::nothing);
 }

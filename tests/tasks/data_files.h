@@ -58,11 +58,7 @@ inline void write_small_mnist(const std::filesystem::path& folder, int train, in
 inline std::optional<std::filesystem::path> real_data(const std::string& set) {
   const char* given = std::getenv("NRU_TEST_DATA");
   const std::filesystem::path directory = given != nullptr ? given : "";
-  try {
-    tasks::locate_data_set(tasks::find_data_set(set), directory);
-  } catch (const Error&) {
-    return std::nullopt;
-  }
+  if (!tasks::has_data_set(tasks::find_data_set(set), directory)) return std::nullopt;
   return directory;
 }
 

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "../support/environment.h"
 #include "../support/gzip.h"
 #include "data_files.h"
 #include "support/sha256.h"
@@ -11,26 +12,8 @@
 namespace nru::tasks {
 namespace {
 
+using test::Environment;
 using testing::HasSubstr;
-
-// Sets a variable for a scope, or takes it away.
-class Environment {
- public:
-  Environment(const char* name, const char* value) : name_(name) {
-    if (const char* before = std::getenv(name)) before_ = before;
-    set(value);
-  }
-  Environment(const Environment&) = delete;
-  Environment& operator=(const Environment&) = delete;
-  ~Environment() { set(before_ ? before_->c_str() : nullptr); }
-
- private:
-  void set(const char* value) const {
-    value != nullptr ? ::setenv(name_, value, 1) : ::unsetenv(name_);
-  }
-  const char* name_;
-  std::optional<std::string> before_;
-};
 
 TEST(DataDirectory, FirstVariableThatSaysIt) {
   const Environment home("HOME", "/home/someone");
