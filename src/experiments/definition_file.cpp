@@ -12,6 +12,7 @@
 #include "experiments/definition.h"
 #include "experiments/section.h"
 #include "support/suggest.h"
+#include "training/config.h"
 
 namespace nru::experiments {
 namespace {
@@ -45,6 +46,15 @@ const char* name_of(Kind kind, const Names<Kind>& names) {
 // Keys that the plan itself sets, or the command line.
 const std::set<std::string> kNotSettings = {"cell", "seed", "out", "threads", "time_limit"};
 
+// Options of cells and tasks are for their tables to check; run keys are known here.
+void check_key(const Section& section, const std::string& key, const toml::node& node) {
+  if (key.starts_with("cell.") || key.starts_with("task_options.")) return;
+  std::vector<std::string> known;
+  for (const OptionSpec& spec : training::run_keys()) known.push_back(spec.key);
+  if (std::find(known.begin(), known.end(), key) == known.end())
+    section.fail(&node, fmt::format("unknown setting '{}'{}", key, did_you_mean(key, known)));
+}
+
 // One setting of a run, or the table `cell` or `task_options` of several.
 void add_setting(const Section& section, const std::string& key, const toml::node& node,
                  OptionMap& settings) {
@@ -57,6 +67,7 @@ void add_setting(const Section& section, const std::string& key, const toml::nod
   }
   if (kNotSettings.contains(key))
     section.fail(&node, fmt::format("'{}' is not for an experiment to set; remove it", key));
+  check_key(section, key, node);
   OptionValue value;
   if (const auto* flag = node.as_boolean()) {
     value = flag->get();
