@@ -1,4 +1,4 @@
-# make install: headers, libnru, the program, and what find_package(nru) needs.
+# make install: headers, libnru, the program, the paper's experiments, and what find_package(nru) needs.
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/nru)
@@ -15,4 +15,7 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/nru DESTINATION ${CMAKE_INSTALL_
         FILES_MATCHING PATTERN *.h)
 if(TARGET nru_cli)
   install(TARGETS nru_cli)
+  # find_experiments() looks for them relative to the program.
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/experiments DESTINATION share/nru
+          FILES_MATCHING PATTERN *.toml)
 endif()

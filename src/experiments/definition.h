@@ -7,7 +7,9 @@
 //   figure = "curves"                     # FigureKind
 //   cells = ["rnn-orth", ..., "nru"]
 //   seeds = [1, 2, 3]
-//   uses = ["copy-200"]                   # optional: shows runs of other experiments as well
+//   uses = ["copy-200"]                   # optional: shows runs of other experiments as well; a
+//                                         # file without [run] has none of its own, and `cells`
+//                                         # then says which cells of those (empty: all)
 //
 //   [run]                                 # settings of every run, keys as in `nru train --set`
 //   task = "copy"
@@ -18,7 +20,7 @@
 //   [run.nru]                             # optional: settings of one cell's runs
 //   stop_when_settled = false
 //
-//   [quick]                               # laid over [run] with --quick; `cells` and `seeds` too
+//   [quick]                               # laid over all else with --quick; `cells`, `seeds` too
 //   updates = 2000
 //
 //   [[variant]]                           # optional: every cell is run once per variant
@@ -131,10 +133,24 @@ struct Selection {
   std::optional<std::int64_t> seeds;  // so many instead of the file's: 1..N
 };
 
-// What result.json and metrics.csv say, by the names claims and paper values use: solved_at,
-// solved_at_1pct, best_loss, final_loss, baseline_ratio, spikes, valid_accuracy, test_accuracy,
-// valid_bpc, test_bpc, seconds, parameters.
+// What the files of a run say, by the names claims and paper values use:
+//   solved_at, solved_at_1pct, spikes, seconds, parameters    as in result.json
+//   valid_accuracy, test_accuracy, valid_bpc, test_bpc        of the best weights
+//   best_loss, final_loss    least and last training loss, means of 200 updates
+//   baseline_ratio           final_loss over the baseline
+//   early_grad_norm          mean gradient norm of the first 10,000 updates
+//   bursts                   how often the logged loss rose above 10 times the baseline after it
+//                            had been below it
+//   valid_drop               largest fall of the validation accuracy below its best so far
+//   blank_share              part of the memory's change, sum |m_t - m_(t-1)| over the sequence of
+//                            inspect/memory_change.csv, that falls between symbols and marker
+//   top1, top2               of experiments with figure = "ranking": tasks where the cell is first,
+//                            among the first two
 const std::vector<std::string>& metric_names();
+
+// "curves" for FigureKind::curves: as the file names it.
+const char* to_string(FigureKind kind);
+const char* to_string(CheckKind kind);
 
 // Throws nru::Error naming file, key and the fix. `text` is what the file holds.
 Experiment parse_experiment(const std::string& text, const std::filesystem::path& file);
@@ -142,7 +158,20 @@ Experiment parse_experiment(const std::string& text, const std::filesystem::path
 // All experiments of a folder, sorted by name; those named in `uses` must be there.
 std::vector<Experiment> load_experiments(const std::filesystem::path& folder);
 
-// Cells times variants times seeds, in that order.
+// The folder with the paper's experiments: `given` where it is not empty, else
+// share/nru/experiments beside an installed program, else that of the source tree this was built
+// from. Throws nru::Error when there is none.
+std::filesystem::path find_experiments(const std::filesystem::path& given = {});
+
+// The one of that name. Throws nru::Error with the nearest name.
+const Experiment& find_experiment(const std::vector<Experiment>& experiments,
+                                  const std::string& name);
+
+// Cells times variants times seeds, in that order: the experiment's own runs.
 std::vector<PlannedRun> plan(const Experiment& experiment, const Selection& selection);
+
+// Every run that the experiment shows: its own, and those of `uses` with one of its cells.
+std::vector<PlannedRun> plan_shown(const std::vector<Experiment>& experiments,
+                                   const Experiment& experiment, const Selection& selection);
 
 }  // namespace nru::experiments

@@ -39,11 +39,13 @@ const std::vector<Room>& rooms() {
         "tasks/registry.h", "kernels/", "nru/"},
        {"nru/cells/", "nru/nru.h"}},
       {"src/experiments/",
-       false,
+       true,
        {"experiments/", "training/", "support/", "nru/error.h", "nru/options.h", "nru/version.h"}},
       {"src/report/",
        true,
-       {"report/", "support/", "nru/error.h", "nru/options.h", "nru/version.h"}},
+       {"report/", "support/", "experiments/definition.h", "training/criteria.h",
+        "training/metrics.h", "training/result.h", "training/run_directory.h", "nru/error.h",
+        "nru/options.h", "nru/version.h"}},
       {"src/python/",
        false,
        {"python/", "cells/functional.h", "cells/registry.h", "nru/error.h", "nru/options.h",
@@ -114,7 +116,7 @@ Tree read_tree(const std::string& root) {
                                              ".py", ".toml", ".txt", ".in",  ""};
   Tree tree;
   for (const char* folder :
-       {".ci", "bench", "cmake", "examples", "include", "python", "src", "tests", "tools"}) {
+       {".ci", "bench", "cmake", "examples", "experiments", "include", "python", "src", "tests", "tools"}) {
     const fs::path base = fs::path(root) / folder;
     if (!fs::exists(base)) continue;
     for (const auto& entry : fs::recursive_directory_iterator(base)) {

@@ -58,7 +58,8 @@ INSTANTIATE_TEST_SUITE_P(
                       IncludeCase{"src/training/a.cpp", "<nru/nru.h>"},
                       IncludeCase{"src/training/a.cpp", "\"cli/train.h\""},
                       IncludeCase{"src/experiments/a.cpp", "\"cells/registry.h\""},
-                      IncludeCase{"src/report/a.cpp", "  \"training/result.h\""},
+                      IncludeCase{"src/report/a.cpp", "  \"training/trainer.h\""},
+                      IncludeCase{"src/report/a.cpp", "\"experiments/scheduler.h\""},
                       IncludeCase{"src/report/a.cpp", "\"page.h\""},
                       IncludeCase{"src/python/a.cpp", "<nru/cells/nru.h>"},
                       IncludeCase{"src/report/a.cpp", "\"../training/result.h\""},
@@ -79,6 +80,8 @@ INSTANTIATE_TEST_SUITE_P(
                       IncludeCase{"src/cells/a.cpp", "<nru/cells/nru.h>"},
                       IncludeCase{"src/tasks/a.cpp", "\"kernels/philox.h\""},
                       IncludeCase{"src/training/a.cpp", "\"tasks/registry.h\""},
+                      IncludeCase{"src/report/a.cpp", "\"experiments/definition.h\""},
+                      IncludeCase{"src/report/a.cpp", "\"training/result.h\""},
                       IncludeCase{"src/cli/a.cpp", "\"report/page.h\""},
                       IncludeCase{"include/nru/a.h", "<nru/torch.h>"}));
 
