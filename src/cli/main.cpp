@@ -34,6 +34,7 @@ constexpr char kExamples[] =
   nru train --resume --out runs/copy-100-nru-seed1     go on with an interrupted run
   nru eval runs/copy-100-nru-seed1                     loss and accuracy of its weights
   nru bench --task copy --cell nru                     ms per update beside torch's own layers
+  nru reproduce copy-100 --quick                       an experiment of the paper, in short
   nru list nru                                         a cell's options
   nru doctor                                           what this machine offers, what is missing
 
@@ -116,6 +117,7 @@ int run(int argc, const char* const* argv) {
   add_train(app, invocation);
   add_eval(app, invocation);
   add_bench(app, invocation);
+  add_reproduce(app, invocation);
   add_list(app, invocation);
   add_doctor(app, invocation);
 
