@@ -36,6 +36,7 @@ constexpr char kExamples[] =
   nru inspect runs/copy-100-nru-seed1                  what it does with its memory
   nru sample runs/char-lm-nru-seed1 --prompt "the "    text from a character model
   nru bench --task copy --cell nru                     ms per update beside torch's own layers
+  nru reproduce copy-100 --quick                       an experiment of the paper, in short
   nru list nru                                         a cell's options
   nru data get mnist                                   fetch a data set; nru data check verifies
   nru doctor                                           what this machine offers, what is missing
@@ -138,6 +139,7 @@ int run(int argc, const char* const* argv) {
   add_sample(app, invocation);
   add_inspect(app, invocation);
   add_bench(app, invocation);
+  add_reproduce(app, invocation);
   add_list(app, invocation);
   add_data(app, invocation);
   add_doctor(app, invocation);

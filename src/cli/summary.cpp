@@ -18,17 +18,6 @@ using training::RunStatus;
 
 namespace {
 
-// As a POSIX shell wants it, quoted only where it must be.
-std::string shell_word(const std::string& word) {
-  const bool plain = !word.empty() && word.find_first_not_of(
-                                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                          "0123456789_-./=:,@%+") == std::string::npos;
-  if (plain) return word;
-  std::string quoted = "'";
-  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
-
 std::string status_text(RunStatus status, const TerminalStyle& style) {
   const std::string name = to_string(status);
   if (!style.color) return name;

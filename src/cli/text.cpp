@@ -41,6 +41,16 @@ std::string one_line(std::string_view text) {
   return line;
 }
 
+std::string shell_word(const std::string& word) {
+  const bool plain = !word.empty() && word.find_first_not_of(
+                                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                          "0123456789_-./=:,@%+") == std::string::npos;
+  if (plain) return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
 std::string align(const std::vector<std::vector<std::string>>& rows, const std::vector<bool>& right,
                   std::string_view indent) {
   std::vector<std::size_t> widths;

@@ -16,6 +16,9 @@ void flush_output();
 // cannot drive the terminal.
 std::string one_line(std::string_view text);
 
+// As a POSIX shell wants it, quoted only where it must be.
+std::string shell_word(const std::string& word);
+
 // Rows of cells as lines: columns padded to their widest cell, two spaces between, no blanks at the
 // ends of lines. `right` says which columns are numbers and line up at the right; columns beyond it
 // do not.

@@ -1,0 +1,127 @@
+#include "cli/grid.h"
+
+#include <fmt/format.h>
+#include <nru/error.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+
+#include "cells/model.h"
+#include "tasks/registry.h"
+#include "training/trainer.h"
+
+namespace nru::cli {
+namespace {
+
+using experiments::Experiment;
+using experiments::FigureKind;
+using experiments::Job;
+using experiments::PlannedRun;
+
+// What an update of a task takes, apart from the network.
+struct TaskFacts {
+  std::int64_t updates_per_epoch = 0;
+  double positions = 0;  // steps times rows of a batch, on average; 0: the data is not there
+};
+
+// Tasks are made once per setting: some read all of their data for it.
+class TaskTable {
+ public:
+  TaskFacts find(const training::RunConfig& config) {
+    std::string key = fmt::format("{} {} {}", config.task, config.lag, config.batch_size);
+    for (const auto& [name, value] : config.task_options)
+      key += fmt::format(" {}={}", name, to_string(value));
+    const auto found = known_.find(key);
+    return found == known_.end() ? known_[key] = measure(config) : found->second;
+  }
+
+ private:
+  static TaskFacts measure(const training::RunConfig& config) {
+    constexpr int kBatches = 16;  // of unequal length on copy-variable
+    TaskFacts facts;
+    try {
+      const auto task = tasks::find_task(config.task).make(task_settings(config));
+      facts.updates_per_epoch = task->updates_per_epoch();
+      tasks::Batch batch;
+      for (std::uint64_t index = 0; index < kBatches; ++index) {
+        task->make_batch(tasks::Split::train, index, batch);
+        facts.positions += static_cast<double>(batch.steps) * batch.rows / kBatches;
+      }
+    } catch (const Error&) {
+      // The run itself will say what is missing and how to get it.
+    }
+    return facts;
+  }
+
+  std::map<std::string, TaskFacts> known_;
+};
+
+training::RunConfig resolve(const PlannedRun& run, const std::filesystem::path& out) {
+  training::ConfigSources sources;
+  for (const auto& [key, value] : run.settings)
+    sources.sets.push_back(fmt::format("{}={}", key, nru::to_string(value)));
+  sources.flags = {{"out", (out / run.directory).string()}};
+  try {
+    return resolve_config(sources, training::cell_defaults);
+  } catch (const Error& error) {
+    throw Error(fmt::format("experiment {}, {}: {}", run.experiment,
+                            run.directory.filename().string(), error.what()));
+  }
+}
+
+std::int64_t parameters_of(const training::RunConfig& config) {
+  const tasks::Widths widths = tasks::find_task(config.task).widths;
+  return count_parameters({.cell = config.cell,
+                           .cell_options = config.cell_options,
+                           .input_size = widths.input,
+                           .output_size = widths.output,
+                           .embedding_size = widths.embedding});
+}
+
+Job make_job(const PlannedRun& run, const GridRequest& request, TaskTable& table) {
+  Job job;
+  job.run = run;
+  if (!request.device.empty()) job.run.settings["device"] = request.device;
+  job.config = resolve(job.run, request.out);
+  job.kind = fmt::format("{}/{}", job.config.task, job.config.cell);
+  const TaskFacts facts = table.find(job.config);
+  job.updates_per_epoch = facts.updates_per_epoch;
+  job.updates =
+      job.config.epochs > 0 ? job.config.epochs * facts.updates_per_epoch : job.config.updates;
+  job.cost_per_update = facts.positions * static_cast<double>(parameters_of(job.config));
+  return job;
+}
+
+std::vector<const Experiment*> select(const std::vector<Experiment>& experiments,
+                                      const std::vector<std::string>& names) {
+  std::vector<const Experiment*> selected;
+  for (const std::string& name : names) {
+    if (name == "all") {
+      for (const Experiment& experiment : experiments) selected.push_back(&experiment);
+    } else {
+      selected.push_back(&find_experiment(experiments, name));
+    }
+  }
+  return selected;
+}
+
+}  // namespace
+
+std::vector<Job> make_grid(const std::vector<Experiment>& experiments, const GridRequest& request) {
+  std::vector<Job> jobs;
+  std::map<std::string, std::size_t> by_name;
+  TaskTable table;
+  for (const Experiment* experiment : select(experiments, request.names)) {
+    const bool looks_inside =
+        experiment->figure == FigureKind::heatmap || experiment->figure == FigureKind::groups;
+    for (const PlannedRun& run : plan_shown(experiments, *experiment, request.selection)) {
+      const auto [found, is_new] = by_name.emplace(run.directory.string(), jobs.size());
+      if (is_new) jobs.push_back(make_job(run, request, table));
+      if (looks_inside && request.inspect) jobs[found->second].inspect = true;
+    }
+  }
+  return jobs;
+}
+
+}  // namespace nru::cli

@@ -1,0 +1,26 @@
+// The paper's experiments as a grid of jobs: what `nru reproduce` will do, before it does it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "experiments/definition.h"
+#include "experiments/job.h"
+
+namespace nru::cli {
+
+struct GridRequest {
+  std::vector<std::string> names;  // experiments, or "all"
+  experiments::Selection selection;
+  std::filesystem::path out;  // the runs' root
+  std::string device;         // empty: as the experiments say
+  bool inspect = true;        // this program has the command
+};
+
+// Every run that the named experiments show, each once, settings resolved and checked. Throws
+// nru::Error for unknown names (with the nearest) and impossible settings (with the file).
+std::vector<experiments::Job> make_grid(const std::vector<experiments::Experiment>& experiments,
+                                        const GridRequest& request);
+
+}  // namespace nru::cli

@@ -1,0 +1,137 @@
+// The command line of `nru reproduce`, and the order of its work.
+#include "cli/reproduce.h"
+
+#include <fmt/format.h>
+#include <nru/error.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <iostream>
+#include <memory>
+
+#include "cli/commands.h"
+#include "cli/text.h"
+
+namespace nru::cli {
+namespace {
+
+using experiments::GridOutcome;
+using experiments::Job;
+using experiments::JobOutcome;
+
+constexpr std::size_t kJobsOnGpu = 4;
+
+double clock_seconds() {
+  using Clock = std::chrono::steady_clock;
+  return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
+}
+
+std::size_t slots(const ReproduceArguments& arguments) {
+  if (arguments.jobs) return static_cast<std::size_t>(*arguments.jobs);
+  const std::size_t cores = experiments::allowed_cores().size();
+  return arguments.device.starts_with("cuda") ? std::min(cores, kJobsOnGpu) : cores;
+}
+
+int exit_code(const GridOutcome& outcome) {
+  if (outcome.signal != 0) return 128 + outcome.signal;
+  for (const JobOutcome& job : outcome.jobs) {
+    if (job.state == JobOutcome::State::failed) return job.code == 2 ? 2 : 1;
+  }
+  return 0;
+}
+
+GridRequest request_of(const ReproduceArguments& arguments) {
+  if (arguments.names.empty()) {
+    throw Error("no experiment was named; nru reproduce --list shows them, all means every one");
+  }
+  return {arguments.names,
+          {arguments.quick, arguments.seeds},
+          arguments.root(),
+          arguments.device,
+          arguments.can_inspect};
+}
+
+}  // namespace
+
+std::filesystem::path ReproduceArguments::root() const {
+  // Apart by default: a run of another length is another run.
+  return !out.empty() ? out : quick ? "runs/quick" : "runs/reproduce";
+}
+
+std::string ReproduceArguments::command() const {
+  std::string text = "nru reproduce";
+  for (const std::string& name : names) text += " " + shell_word(name);
+  if (quick) text += " --quick";
+  if (seeds) text += fmt::format(" --seeds {}", *seeds);
+  if (jobs) text += fmt::format(" --jobs {}", *jobs);
+  if (!out.empty()) text += " --out " + shell_word(out);
+  if (!device.empty()) text += " --device " + shell_word(device);
+  if (!experiments.empty()) text += " --experiments " + shell_word(experiments);
+  return text;
+}
+
+int reproduce(const ReproduceArguments& arguments) {
+  const auto all =
+      experiments::load_experiments(experiments::find_experiments(arguments.experiments));
+  if (arguments.list) {
+    print(arguments.json ? experiments_json(all) : experiments_text(all));
+    return 0;
+  }
+  const std::vector<Job> jobs = make_grid(all, request_of(arguments));
+  if (arguments.dry_run) {
+    print(arguments.json ? plan_json(jobs) : plan_text(jobs));
+    return 0;
+  }
+  experiments::Board board(detect_terminal(STDERR_FILENO), std::cerr, clock_seconds);
+  experiments::Scheduler scheduler(jobs, {slots(arguments), arguments.time_limit}, board);
+  const GridOutcome outcome = scheduler.run();
+  print(arguments.json ? outcome_json(jobs, outcome) : outcome_text(jobs, outcome, arguments));
+  return exit_code(outcome);
+}
+
+void add_reproduce(CLI::App& app, Invocation& invocation) {
+  CLI::App* command = app.add_subcommand(
+      "reproduce", "Make the runs of the paper's experiments, or go on with them");
+  const auto given = std::make_shared<ReproduceArguments>();
+  command->add_option("EXPERIMENT", given->names, "names (see --list), or all")->type_name("");
+  command->add_flag("--quick", given->quick, "a short version of each, to see that all works");
+  command->add_option("--seeds", given->seeds, "seeds 1 to N instead of the experiment's own")
+      ->type_name("N")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1000}));
+  command
+      ->add_option("--jobs", given->jobs,
+                   "runs side by side, each on its own cores (default: one per core, 4 on a GPU)")
+      ->type_name("N")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1024}));
+  command->add_option("--out", given->out, "where runs go (default runs/reproduce, runs/quick)")
+      ->type_name("DIR");
+  command->add_option("--device", given->device, "cpu, cuda or cuda:N for all runs")
+      ->type_name("NAME");
+  command->add_option("--time-limit", given->time_limit, "seconds after which all save and stop")
+      ->type_name("SECONDS")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--experiments", given->experiments, "folder of other experiments (*.toml)")
+      ->type_name("DIR");
+  command->add_flag("--dry-run", given->dry_run, "show what there is to do, and do nothing");
+  command->add_flag("--list", given->list, "show the experiments");
+  command->add_flag("--json", given->json, "print JSON");
+  command->footer(
+      R"(Runs go to OUT/EXPERIMENT/CELL[-VARIANT]-seedN. Those that are done are skipped, others go on from
+their checkpoint: call it again after Ctrl-C, a kill or a time limit. Longest runs come first. A run
+that fails or diverges does not stop the others; OUT/.../log.txt has its output.
+
+Examples:
+  nru reproduce --list
+  nru reproduce copy-100 --quick
+  nru reproduce copy-100 copy-variable-100 --seeds 1 --jobs 2
+  nru reproduce all --device cuda --time-limit 1500       as far as it gets in 25 minutes
+  nru reproduce all --dry-run)");
+  command->callback([&app, given, &invocation] {
+    given->can_inspect = app.get_subcommand_no_throw("inspect") != nullptr;
+    given->can_report = app.get_subcommand_no_throw("report") != nullptr;
+    invocation.run = [given] { return reproduce(*given); };
+  });
+}
+
+}  // namespace nru::cli

@@ -1,0 +1,57 @@
+#include "experiments/schedule.h"
+
+#include <algorithm>
+#include <functional>
+
+namespace nru::experiments {
+
+void Speeds::measured(const std::string& kind, double cost, double seconds) {
+  if (cost <= 0 || seconds <= 0) return;
+  for (Sum* sum : {&by_kind_[kind], &all_}) {
+    sum->cost += cost;
+    sum->seconds += seconds;
+  }
+}
+
+std::optional<double> Speeds::seconds_per_cost(const std::string& kind) const {
+  const auto found = by_kind_.find(kind);
+  const Sum& sum = found == by_kind_.end() ? all_ : found->second;
+  if (sum.cost <= 0) return std::nullopt;
+  return sum.seconds / sum.cost;
+}
+
+std::optional<double> Speeds::seconds(const std::string& kind, double cost) const {
+  const auto per_cost = seconds_per_cost(kind);
+  return per_cost ? std::optional(*per_cost * cost) : std::nullopt;
+}
+
+std::size_t longest(const std::vector<Work>& queue, const Speeds& speeds) {
+  const auto length = [&](const Work& work) {
+    return speeds.seconds(work.kind, work.cost).value_or(work.cost);
+  };
+  const auto found =
+      std::max_element(queue.begin(), queue.end(),
+                       [&](const Work& a, const Work& b) { return length(a) < length(b); });
+  return static_cast<std::size_t>(found - queue.begin());
+}
+
+double time_left(std::vector<double> running, std::vector<double> queued, std::size_t slots) {
+  std::vector<double> ends = std::move(running);  // when each slot is free
+  ends.resize(std::max({slots, ends.size(), std::size_t{1}}), 0.0);
+  std::sort(queued.begin(), queued.end(), std::greater<>());
+  for (const double seconds : queued) *std::min_element(ends.begin(), ends.end()) += seconds;
+  return *std::max_element(ends.begin(), ends.end());
+}
+
+std::vector<std::vector<int>> share_cores(const std::vector<int>& cores, std::size_t jobs) {
+  if (jobs > cores.size()) return std::vector(jobs, cores);
+  std::vector<std::vector<int>> shares(jobs);
+  for (std::size_t job = 0; job < jobs; ++job) {
+    const std::size_t first = job * cores.size() / jobs, last = (job + 1) * cores.size() / jobs;
+    shares[job].assign(cores.begin() + static_cast<std::ptrdiff_t>(first),
+                       cores.begin() + static_cast<std::ptrdiff_t>(last));
+  }
+  return shares;
+}
+
+}  // namespace nru::experiments
