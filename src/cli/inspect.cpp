@@ -6,44 +6,25 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
+#include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
+#include "cli/inspect_files.h"
 #include "cli/run_weights.h"
 #include "cli/summary.h"
 #include "cli/text.h"
-#include "support/atomic_file.h"
-#include "training/inspection.h"
 
 namespace nru::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using training::MemoryMap;
 
 struct Given {
   std::string run, weights, out;
   std::int64_t index = 0;
   bool json = false;
-};
-
-struct ParameterRow {
-  std::string name, shape;
-  std::int64_t size = 0;
-  double mean = 0, deviation = 0, largest = 0;
-};
-
-// Everything the command shows.
-struct Findings {
-  training::RunConfig config;
-  WeightsFile weights;
-  std::vector<ParameterRow> parameters;
-  tasks::Batch batch;  // one row
-  std::vector<tasks::Stretch> stretches;
-  MemoryMap memory;
-  std::vector<double> gradient_flow;
-  std::vector<training::GroupPosition> groups;  // of tasks that carry a state
 };
 
 std::vector<ParameterRow> parameter_rows(const training::FlatParameters& parameters) {
@@ -87,73 +68,6 @@ Findings find(const Given& given) {
   found.gradient_flow = gradient_flow(setup, found.batch);
   if (setup.task->carries_state() && found.config.lag > 0) found.groups = group_positions(setup);
   return found;
-}
-
-std::string memory_csv(const MemoryMap& memory, bool change) {
-  std::string csv = "step";
-  for (int unit = 0; unit < memory.units; ++unit) csv += fmt::format(",{}{}", memory.part, unit);
-  for (int step = 0; step < memory.steps; ++step) {
-    csv += fmt::format("\n{}", step);
-    for (int unit = 0; unit < memory.units; ++unit) {
-      csv += fmt::format(",{:.6g}", change ? memory.change(step, unit) : memory.at(step, unit));
-    }
-  }
-  return csv + "\n";
-}
-
-// |m_t - m_{t-1}| as a grey picture, a row per step, black where most changes.
-std::string change_pgm(const MemoryMap& memory) {
-  float largest = 0;
-  for (int step = 0; step < memory.steps; ++step) {
-    for (int unit = 0; unit < memory.units; ++unit)
-      largest = std::max(largest, std::fabs(memory.change(step, unit)));
-  }
-  std::string pgm = fmt::format("P2\n{} {}\n255\n", memory.units, memory.steps);
-  for (int step = 0; step < memory.steps; ++step) {
-    for (int unit = 0; unit < memory.units; ++unit) {
-      const float part = largest > 0 ? std::fabs(memory.change(step, unit)) / largest : 0;
-      pgm += fmt::format("{}{}", unit > 0 ? " " : "", 255 - std::lround(255 * part));
-    }
-    pgm += "\n";
-  }
-  return pgm;
-}
-
-std::string input_csv(const tasks::Batch& batch) {
-  std::string csv = "step,input,target\n";
-  for (int step = 0; step < batch.steps; ++step) {
-    const std::string input = batch.symbols.empty() ? fmt::format("{:.6g}", batch.dense[step])
-                                                    : fmt::format("{}", batch.symbols[step]);
-    csv += fmt::format("{},{},{}\n", step, input,
-                       step >= batch.loss_from ? fmt::format("{}", batch.targets[step]) : "");
-  }
-  return csv;
-}
-
-std::string flow_csv(const std::vector<double>& norms) {
-  std::string csv = "step,norm\n";
-  for (std::size_t step = 0; step < norms.size(); ++step)
-    csv += fmt::format("{},{:.8g}\n", step, norms[step]);
-  return csv;
-}
-
-std::string groups_csv(const std::vector<training::GroupPosition>& groups) {
-  std::string csv = "position,accuracy,memory_start,memory_after\n";
-  for (std::size_t i = 0; i < groups.size(); ++i) {
-    csv += fmt::format("{},{:.6g},{:.6g},{:.6g}\n", i, groups[i].score.accuracy().value_or(0),
-                       groups[i].memory_at_start, groups[i].memory_after);
-  }
-  return csv;
-}
-
-void write_files(const Findings& found, const std::filesystem::path& folder) {
-  std::filesystem::create_directories(folder);
-  write_file_atomically(folder / "memory.csv", memory_csv(found.memory, false));
-  write_file_atomically(folder / "memory_change.csv", memory_csv(found.memory, true));
-  write_file_atomically(folder / "memory_change.pgm", change_pgm(found.memory));
-  write_file_atomically(folder / "input.csv", input_csv(found.batch));
-  write_file_atomically(folder / "gradient_flow.csv", flow_csv(found.gradient_flow));
-  if (!found.groups.empty()) write_file_atomically(folder / "groups.csv", groups_csv(found.groups));
 }
 
 std::string parameters_text(const Findings& found) {
@@ -253,8 +167,9 @@ int inspect(const Given& given) {
   const std::filesystem::path folder = given.out.empty()
                                            ? std::filesystem::path(given.run) / "inspect"
                                            : std::filesystem::path(given.out);
-  write_files(found, folder);
+  const std::string missing = write_files(found, folder);
   print(given.json ? json_text(given, found, folder) : human_text(found, folder));
+  if (!missing.empty()) std::cerr << one_line("nru: no figures: " + missing) << std::endl;
   return 0;
 }
 
