@@ -128,8 +128,11 @@ Examples:
   nru reproduce all --device cuda --time-limit 1500       as far as it gets in 25 minutes
   nru reproduce all --dry-run)");
   command->callback([&app, given, &invocation] {
-    given->can_inspect = app.get_subcommand_no_throw("inspect") != nullptr;
-    given->can_report = app.get_subcommand_no_throw("report") != nullptr;
+    const auto knows = [&app](const std::string& name) {
+      return !app.get_subcommands([&](const CLI::App* c) { return c->get_name() == name; }).empty();
+    };
+    given->can_inspect = knows("inspect");
+    given->can_report = knows("report");
     invocation.run = [given] { return reproduce(*given); };
   });
 }
