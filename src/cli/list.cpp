@@ -12,6 +12,7 @@
 #include "cells/model.h"
 #include "cells/registry.h"
 #include "cli/commands.h"
+#include "cli/reproduce.h"
 #include "cli/text.h"
 #include "support/suggest.h"
 #include "tasks/registry.h"
@@ -116,10 +117,20 @@ Json json_of(const TaskInfo& info) {
           {"options", json_of(info.options)}};
 }
 
+// The paper's experiments; none where the program was moved away from them.
+std::vector<experiments::Experiment> paper() {
+  try {
+    return experiments::load_experiments(experiments::find_experiments());
+  } catch (const Error&) {
+    return {};
+  }
+}
+
 std::string json_text() {
   Json json = {{"cells", Json::array()}, {"tasks", Json::array()}, {"experiments", Json::array()}};
   for (const CellInfo& cell : cells()) json["cells"].push_back(json_of(cell));
   for (const TaskInfo& task : tasks::tasks()) json["tasks"].push_back(json_of(task));
+  json["experiments"] = Json::parse(experiments_json(paper()));
   return json.dump(2) + "\n";
 }
 
@@ -230,7 +241,8 @@ int list(const Given& given) {
   } else if (given.options) {
     print(every_option_text());
   } else {
-    print(cells_text() + "\n" + all_sizes_text() + "\n" + tasks_text() +
+    print(cells_text() + "\n" + all_sizes_text() + "\n" + tasks_text() + "\n" +
+          experiments_text(paper()) +
           "\nnru list NAME shows the options of one, nru list --options all keys.\n");
   }
   return 0;
@@ -239,7 +251,8 @@ int list(const Given& given) {
 }  // namespace
 
 void add_list(CLI::App& app, Invocation& invocation) {
-  CLI::App* command = app.add_subcommand("list", "Show cells and tasks, their sizes and options");
+  CLI::App* command =
+      app.add_subcommand("list", "Show cells, tasks and experiments, sizes and options");
   const auto given = std::make_shared<Given>();
   command->add_option("NAME", given->name, "a cell or task: show its options")->type_name("");
   command->add_flag("--options", given->options, "every key of a configuration");

@@ -94,6 +94,7 @@ void add_reproduce(CLI::App& app, Invocation& invocation) {
   CLI::App* command = app.add_subcommand(
       "reproduce", "Make the runs of the paper's experiments, or go on with them");
   const auto given = std::make_shared<ReproduceArguments>();
+  const CLI::Validator value(not_a_flag, "");
   command->add_option("EXPERIMENT", given->names, "names (see --list), or all")->type_name("");
   command->add_flag("--quick", given->quick, "a short version of each, to see that all works");
   command->add_option("--seeds", given->seeds, "seeds 1 to N instead of the experiment's own")
@@ -105,14 +106,17 @@ void add_reproduce(CLI::App& app, Invocation& invocation) {
       ->type_name("N")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1024}));
   command->add_option("--out", given->out, "where runs go (default runs/reproduce, runs/quick)")
-      ->type_name("DIR");
+      ->type_name("DIR")
+      ->check(value);
   command->add_option("--device", given->device, "cpu, cuda or cuda:N for all runs")
-      ->type_name("NAME");
+      ->type_name("NAME")
+      ->check(value);
   command->add_option("--time-limit", given->time_limit, "seconds after which all save and stop")
       ->type_name("SECONDS")
       ->check(CLI::NonNegativeNumber);
   command->add_option("--experiments", given->experiments, "folder of other experiments (*.toml)")
-      ->type_name("DIR");
+      ->type_name("DIR")
+      ->check(value);
   command->add_flag("--dry-run", given->dry_run, "show what there is to do, and do nothing");
   command->add_flag("--list", given->list, "show the experiments");
   command->add_flag("--json", given->json, "print JSON");
@@ -128,8 +132,11 @@ Examples:
   nru reproduce all --device cuda --time-limit 1500       as far as it gets in 25 minutes
   nru reproduce all --dry-run)");
   command->callback([&app, given, &invocation] {
-    given->can_inspect = app.get_subcommand_no_throw("inspect") != nullptr;
-    given->can_report = app.get_subcommand_no_throw("report") != nullptr;
+    const auto knows = [&app](const std::string& name) {
+      return !app.get_subcommands([&](const CLI::App* c) { return c->get_name() == name; }).empty();
+    };
+    given->can_inspect = knows("inspect");
+    given->can_report = knows("report");
     invocation.run = [given] { return reproduce(*given); };
   });
 }

@@ -51,6 +51,10 @@ std::string shell_word(const std::string& word) {
   return quoted + "'";
 }
 
+std::string not_a_flag(const std::string& value) {
+  return value.starts_with("--") ? "expected a value, found the flag " + value : "";
+}
+
 std::string align(const std::vector<std::vector<std::string>>& rows, const std::vector<bool>& right,
                   std::string_view indent) {
   std::vector<std::size_t> widths;

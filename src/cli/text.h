@@ -19,6 +19,10 @@ std::string one_line(std::string_view text);
 // As a POSIX shell wants it, quoted only where it must be.
 std::string shell_word(const std::string& word);
 
+// "" for a value that may follow a flag, else what is wrong with it: the parser would take a flag
+// as the value of the one before, and `--out --resume` would train in a directory of that name.
+std::string not_a_flag(const std::string& value);
+
 // Rows of cells as lines: columns padded to their widest cell, two spaces between, no blanks at the
 // ends of lines. `right` says which columns are numbers and line up at the right; columns beyond it
 // do not.

@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/text.h"
 #include "training/run_directory.h"
 
 namespace nru::cli {
@@ -49,12 +50,6 @@ std::string help_of(const std::string& key) {
 std::string flag_of(std::string key) {
   std::replace(key.begin(), key.end(), '_', '-');
   return "--" + key;
-}
-
-// The parser takes whatever follows a flag as its value: `--out --resume` would train in a
-// directory of that name.
-std::string not_a_flag(const std::string& value) {
-  return value.starts_with("--") ? fmt::format("expected a value, found the flag {}", value) : "";
 }
 
 void declare(CLI::App& command, Given& given) {

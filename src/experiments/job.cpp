@@ -70,10 +70,10 @@ bool ended_as_planned(const Result& result, const Job& job) {
           result.updates - *result.solved_at >= training::SolvedTracker::settled_after);
 }
 
-// Made for the weights that are there now.
+// Made for the weights that are there now. Of the files of every inspection the last one.
 bool inspected(const RunPaths& paths) {
   std::error_code failure;
-  const auto made = fs::last_write_time(paths.directory / "inspect" / "memory.csv", failure);
+  const auto made = fs::last_write_time(paths.directory / "inspect" / "gradient_flow.csv", failure);
   if (failure) return false;
   const auto weights = fs::last_write_time(paths.best(), failure);
   return !failure && made >= weights;

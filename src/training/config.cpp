@@ -178,8 +178,8 @@ std::string required_name(const GivenValues& given, const std::string& key, cons
   if (found == given.end()) {
     throw Error(fmt::format("no {0} was given; name one with --{0} or in the configuration", what));
   }
-  if (!found->second.text.empty()) return found->second.text;
   if (const auto* name = std::get_if<std::string>(&found->second.value)) return *name;
+  if (!found->second.text.empty()) return found->second.text;  // a name that looks like a number
   throw Error(fmt::format("{}: the {} must be a name, not {}", found->second.origin, what,
                           to_string(found->second.value)));
 }

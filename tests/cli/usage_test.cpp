@@ -15,7 +15,7 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-const Arguments kCommands{"train", "eval", "bench", "list", "data", "doctor"};
+const Arguments kCommands{"train", "eval", "bench", "reproduce", "list", "data", "doctor"};
 
 TEST(Usage, AloneAndHelpShowTheCommandsAndExamples) {
   const Finished alone = nru({}), help = nru({"--help"});
@@ -95,7 +95,9 @@ TEST(List, JsonHasTheDocumentedForm) {
   EXPECT_EQ(on_copy.at("lstm"), 23529);
   ASSERT_FALSE(json.at("tasks").empty());
   EXPECT_EQ(json.at("tasks").at(0).at("name"), "char-lm");
-  EXPECT_TRUE(json.at("experiments").is_array());
+  ASSERT_EQ(json.at("experiments").size(), 17u);
+  EXPECT_EQ(json.at("experiments").at(2).at("name"), "copy-100");
+  EXPECT_EQ(json.at("experiments").at(2).at("runs"), 30);
 }
 
 TEST(List, ShowsTheOptionsOfACellAndATask) {

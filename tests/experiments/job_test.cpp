@@ -128,11 +128,11 @@ TEST_F(JobTest, MissesItsInspectionUntilItIsNewerThanTheWeights) {
   test::write_bytes(paths().best(), "weights");
   EXPECT_TRUE(look_at(job_).inspection_missing);
   std::filesystem::create_directory(job_.directory() / "inspect");
-  const auto memory = job_.directory() / "inspect" / "memory.csv";
-  test::write_bytes(memory, "0\n");
+  const auto made = job_.directory() / "inspect" / "gradient_flow.csv";
+  test::write_bytes(made, "0\n");
   EXPECT_FALSE(look_at(job_).inspection_missing);
   std::filesystem::last_write_time(
-      memory, std::filesystem::last_write_time(paths().best()) - std::chrono::seconds(1));
+      made, std::filesystem::last_write_time(paths().best()) - std::chrono::seconds(1));
   EXPECT_TRUE(look_at(job_).inspection_missing);
   job_.inspect = false;
   EXPECT_FALSE(look_at(job_).inspection_missing);

@@ -116,6 +116,12 @@ TEST_F(Config, DefaultsComeFromTheTables) {
   EXPECT_EQ(get<std::int64_t>(config.task_options, "evaluation_batches"), 50);
 }
 
+TEST_F(Config, NamesMayBeQuoted) {
+  const RunConfig config = resolve("", {"task=\"copy\"", "cell='nru'"});
+  EXPECT_EQ(config.task, "copy");
+  EXPECT_EQ(config.cell, "nru");
+}
+
 TEST_F(Config, FlagsBeatSetsBeatTheFile) {
   const std::string toml = std::string(kCopyNru) + "lag = 20\nseed = 2\nbatch_size = 3\n";
   EXPECT_EQ(resolve(toml).lag, 20);
