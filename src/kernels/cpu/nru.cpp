@@ -53,7 +53,7 @@ struct LinearForward {
       write_linear<T, kR>(s, rows.current[kHeads] + r * rows.ld[kHeads],
                           rows.current[kAux] + r * rows.ld[kAux],
                           rows.previous[kM] + r * rows.ld[kM], rows.current[kM] + r * rows.ld[kM],
-                          rows.scratch, rows.events);
+                          rows.scratch, rows.events_of(r));
     }
   }
 };
@@ -77,7 +77,7 @@ void relu_forward(const WriteSizes& s, const Rows<T>& rows) {
   for (int r = 0; r < rows.count; ++r) {
     write_relu(s, rows.current[kHeads] + r * rows.ld[kHeads],
                rows.current[kAux] + r * rows.ld[kAux], rows.previous[kM] + r * rows.ld[kM],
-               rows.current[kM] + r * rows.ld[kM], rows.scratch, rows.events);
+               rows.current[kM] + r * rows.ld[kM], rows.scratch, rows.events_of(r));
   }
 }
 
@@ -95,7 +95,7 @@ void general_forward(const GeneralSizes& s, const Rows<T>& rows) {
   for (int r = 0; r < rows.count; ++r) {
     write_general(s, rows.current[kHeads] + r * rows.ld[kHeads],
                   rows.previous[kM] + r * rows.ld[kM], rows.current[kM] + r * rows.ld[kM],
-                  rows.scratch, rows.events);
+                  rows.scratch, rows.events_of(r));
   }
 }
 
