@@ -15,6 +15,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/cpu/butterfly-inl.h"
+#include "kernels/cpu/export.h"
 #include "kernels/cpu/math-inl.h"
 #include "kernels/cpu/modrelu-inl.h"
 
@@ -155,16 +156,6 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace nru::kernels {
-HWY_EXPORT(eurnn_float);
-HWY_EXPORT(eurnn_double);
-
-template <>
-Program<float> eurnn_program(const EurnnShape& shape) {
-  return HWY_DYNAMIC_DISPATCH(eurnn_float)(shape);
-}
-template <>
-Program<double> eurnn_program(const EurnnShape& shape) {
-  return HWY_DYNAMIC_DISPATCH(eurnn_double)(shape);
-}
+NRU_EXPORT_PROGRAM(eurnn, EurnnShape);
 }  // namespace nru::kernels
 #endif

@@ -17,6 +17,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/cpu/butterfly-inl.h"
+#include "kernels/cpu/export.h"
 #include "kernels/cpu/math-inl.h"
 #include "kernels/cpu/modrelu-inl.h"
 
@@ -188,16 +189,6 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace nru::kernels {
-HWY_EXPORT(goru_float);
-HWY_EXPORT(goru_double);
-
-template <>
-Program<float> goru_program(const GoruShape& shape) {
-  return HWY_DYNAMIC_DISPATCH(goru_float)(shape);
-}
-template <>
-Program<double> goru_program(const GoruShape& shape) {
-  return HWY_DYNAMIC_DISPATCH(goru_double)(shape);
-}
+NRU_EXPORT_PROGRAM(goru, GoruShape);
 }  // namespace nru::kernels
 #endif

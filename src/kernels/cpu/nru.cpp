@@ -15,6 +15,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/cpu/activation-inl.h"
+#include "kernels/cpu/export.h"
 #include "kernels/cpu/math-inl.h"
 #include "kernels/cpu/nru_general-inl.h"
 #include "kernels/cpu/nru_write_linear-inl.h"
@@ -186,16 +187,6 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace nru::kernels {
-HWY_EXPORT(nru_float);
-HWY_EXPORT(nru_double);
-
-template <>
-Program<float> nru_program(const NruShape& shape) {
-  return HWY_DYNAMIC_DISPATCH(nru_float)(shape);
-}
-template <>
-Program<double> nru_program(const NruShape& shape) {
-  return HWY_DYNAMIC_DISPATCH(nru_double)(shape);
-}
+NRU_EXPORT_PROGRAM(nru, NruShape);
 }  // namespace nru::kernels
 #endif
