@@ -2,9 +2,10 @@
 // disjoint plane rotations, the fast Fourier transform's pattern without its fixed angles.
 //
 // Layer l = 0..L-1 turns the pairs (a, a + d), d = 2^(L-1-l), of all coordinates a whose bit d is
-// clear and that have a partner (a + d < n), in increasing a. For a power of two these are n/2 pairs
-// per layer; for any other n the coordinates without a partner pass unchanged, which keeps Q exactly
-// orthogonal at every size. The angles of all layers follow each other, largest stride first.
+// clear and that have a partner (a + d < n), in increasing a. For a power of two these are n/2
+// pairs per layer; for any other n the coordinates without a partner pass unchanged, which keeps Q
+// exactly orthogonal at every size. The angles of all layers follow each other, largest stride
+// first.
 //
 // Shared by EURNN and GORU, by the kernels and the reference.
 #pragma once

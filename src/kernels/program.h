@@ -65,6 +65,9 @@ struct Segment {
   int row = 0;        // and its first row
 };
 
+// What a pointwise function may count, row by row.
+enum Event { kOverflow = 0, kClamped = 1, kEvents = 2 };
+
 // What a pointwise function works on: all rows of a slice at one time step (or many steps, for a
 // phase off the recurrent path). Row r of part p starts at current[p] + r*ld[p]. Values behind a
 // part's width are padding: the products that read a part rely on its padding being zero.
@@ -77,16 +80,16 @@ struct Rows {
   const T* const* parameters = nullptr;  // by parameter, as the caller stores them
   const T* derived = nullptr;            // Program::derived values
   T* scratch = nullptr;                  // Program::scratch values
-  std::int64_t* events = nullptr;        // by Event
+  std::int64_t* events = nullptr;        // [count, kEvents]; forward only
   // Backward only:
   T* const* gradient = nullptr;  // by part: d(current) in, d(previous) out (see Part::carries)
   T* d_pre = nullptr;            // [count, ld of the phase's part], to be written
   T* const* parameter_gradients =
       nullptr;  // by parameter: of those that no product touches (peepholes, layer norm)
   T* accumulators = nullptr;  // Program::accumulators values
-};
 
-enum Event { kOverflow = 0, kClamped = 1, kEvents = 2 };
+  std::int64_t* events_of(int row) const { return events + row * kEvents; }
+};
 
 template <class T>
 using Pointwise = std::function<void(const Rows<T>&)>;

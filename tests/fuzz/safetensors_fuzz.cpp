@@ -1,9 +1,9 @@
 // libFuzzer entry point for the safetensors reader: any input either loads or is an nru::Error.
 // Another exception, a crash or a sanitizer report is a finding. To run it for a minute:
 //
-//   clang++ -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined -Iinclude -Isrc \
-//     tests/fuzz/safetensors_fuzz.cpp src/support/safetensors*.cpp \
-//     src/support/{atomic_file,suggest,toml_string}.cpp -lfmt -lz -o build/safetensors_fuzz
+//   flags="-std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined -Iinclude -Isrc"
+//   sources="tests/fuzz/safetensors_fuzz.cpp $(ls src/support/*.cpp)"
+//   clang++ $flags $sources -lfmt -lz -o build/safetensors_fuzz
 //   build/safetensors_fuzz -max_total_time=60 -max_len=4096
 //
 // A folder with a checkpoint or two as first argument gives it a start.

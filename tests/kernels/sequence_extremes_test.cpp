@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -185,12 +186,28 @@ TEST(SequenceHuge, FactoredWriteIsRight) {
   }
 }
 
-TEST_P(NruExtremes, ZeroDirectionsWriteNothing) {
-  SequenceData<float> data(cell(), run());
+// alpha = beta = 1, and directions of length zero, which every step clamps and counts.
+void zero_directions(SequenceData<float>& data, int heads) {
   auto &weight = parameter(data, "head_weight"), &bias = parameter(data, "head_bias");
   std::fill(weight.begin(), weight.end(), 0.f);
-  std::fill(bias.begin() + 2 * shape().heads, bias.end(), 0.f);
-  std::fill_n(bias.begin(), 2 * shape().heads, 1.f);  // alpha and beta
+  std::fill(bias.begin() + 2 * heads, bias.end(), 0.f);
+  std::fill_n(bias.begin(), 2 * heads, 1.f);
+}
+
+// The steps of a row behind its length are run, but do not count.
+TEST_P(NruExtremes, IdleStepsAreNoEvents) {
+  SequenceData<float> data(cell(), {"T37_B11_lengths", 37, 11, true, false});
+  zero_directions(data, shape().heads);
+  Sequence<float> sequence(data.program, 2);
+  const auto steps = std::accumulate(data.lengths.begin(), data.lengths.end(), std::int64_t{0});
+  ASSERT_LT(steps, 37 * 11);
+  EXPECT_EQ(data.train(sequence).events[kClamped], 2 * shape().heads * steps);
+  EXPECT_EQ(data.evaluate(sequence).events[kClamped], 2 * shape().heads * steps);
+}
+
+TEST_P(NruExtremes, ZeroDirectionsWriteNothing) {
+  SequenceData<float> data(cell(), run());
+  zero_directions(data, shape().heads);
   Sequence<float> sequence(data.program, 1);
   const SequenceResult result = data.train(sequence);
   EXPECT_EQ(result.events[kClamped], 2 * heads_run());

@@ -1,21 +1,24 @@
-// The butterfly y = Q x on a few rows at a time, forward and backward. Wiring and names: butterfly.h.
+// The butterfly y = Q x on a few rows at a time, forward and backward. Wiring: butterfly.h; angles
+// and the two kinds of layers, wide and narrow: butterfly_table-inl.h.
 //
-// A pair (a, b = a + d) of a layer: w = e^{i phi} x_b (complex only), y_a = c x_a - s w, y_b = s x_a
-// + c w, with c, s = cos, sin of theta; after the last layer, complex only, y_j <- e^{i omega_j} y_j.
-// Backward, with g = dy and <g, y> = Re g Re y + Im g Im y: every layer turns g back (it is unitary)
-// and d theta = <g_b, y_a> - <g_a, y_b>, d phi = <dx_b, i x_b>, d omega = <g, i y>.
+// For a pair (a, b = a + d) of a layer, with c, s = cos, sin of theta:
+//   w = e^{i phi} x_b (complex only), y_a = c x_a - s w, y_b = s x_a + c w;
+// after the last layer, complex only, y_j <- e^{i omega_j} y_j. Backward, with g = dy and
+// <g, y> = Re g Re y + Im g Im y: every layer turns g back (it is unitary), and
+//   d theta = <g_b, y_a> - <g_a, y_b>,  d phi = <dx_b, i x_b>,  d omega = <g, i y>.
 //
-// Layout. R rows lie interleaved, [vector of coordinates][row][Re, Im][lane], so that one load of the
-// coefficients serves R rows. A layer whose stride is at least a vector long ("wide") pairs vectors;
-// for the others ("narrow": strides lanes/2 .. 1) the partner is in the same vector, and all of them
-// are done on it in registers: y_j = C_j x_j + S_j x_{j xor d}, with S = -s at a and s at b. Padding
-// and coordinates without a partner have the coefficients of the identity.
+// Nothing is kept for the backward pass but the input x: it repeats the wide layers, does the
+// narrow ones forward and backward in registers, and walks the wide ones back, turning y and g
+// together.
 //
-// Memory. Nothing is kept for the backward pass but the input x: it repeats the wide layers, does
-// the narrow ones forward and backward in registers, and then walks the wide ones back, turning y and
-// g together. Bound by the loads and stores of the wide layers: a layer moves 2n values per row
-// forward for 3n multiplications and additions, out of L1 or L2; the coefficients (2 or 4 values per
-// pair) come from L2 and are shared by R rows.
+// Speed. R rows lie interleaved, [vector of coordinates][row][Re, Im][lane], so that one load of
+// the coefficients serves R rows; all narrow layers are done on a vector in one visit; and from the
+// layer on whose pairs stay within a block that fits the L1 cache, a block goes through all
+// remaining layers before the next begins. A pair of vectors in a wide layer then costs 4
+// multiplications or fused multiply-adds against 2 loads and 2 stores (backward: 10 against 4 and
+// 4), which keeps both kinds of ports about equally busy: the arithmetic is the bound, at half of
+// the FMA peak, as half of the operations are plain multiplications. The modReLU's divisions and
+// square roots come on top.
 #if defined(NRU_KERNELS_CPU_BUTTERFLY_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef NRU_KERNELS_CPU_BUTTERFLY_INL_H_
 #undef NRU_KERNELS_CPU_BUTTERFLY_INL_H_
@@ -25,21 +28,20 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
-#include <vector>
 
-#include "kernels/butterfly.h"
+#include "kernels/cpu/butterfly_table-inl.h"
 #include "kernels/cpu/math-inl.h"
-#include "kernels/cpu/modrelu-inl.h"
+#include "kernels/cpu/planes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace nru::kernels {
 namespace HWY_NAMESPACE {
 
-constexpr int kButterflyRows = 4;  // at a time, at most
+constexpr int kButterflyRows = 4;          // at a time, at most
+constexpr int kButterflyBlock = 8 * 1024;  // bytes of x; the backward pass has as many of g
 
 // Calls work(std::integral_constant<int, R>, first row) for blocks of R <= kButterflyRows rows, as
 // even as can be.
@@ -64,49 +66,30 @@ HWY_INLINE void for_row_blocks(int count, const F& work) {
   }
 }
 
-// (a, b) <- (c a - s b, s a + c b), and back.
-template <class V>
-HWY_INLINE void turn(V c, V s, V& a, V& b) {
-  const V first = hn::NegMulAdd(s, b, hn::Mul(c, a));
-  b = hn::MulAdd(s, a, hn::Mul(c, b));
-  a = first;
-}
-template <class V>
-HWY_INLINE void turn_back(V c, V s, V& a, V& b) {
-  const V first = hn::MulAdd(s, b, hn::Mul(c, a));
-  b = hn::NegMulAdd(s, a, hn::Mul(c, b));
-  a = first;
-}
-
 // P = 1: real, P = 2: complex.
 template <class T, int P>
 class ButterflyKernel {
   using D = hn::ScalableTag<T>;
   using V = hn::Vec<D>;
-  static constexpr int kLanes = vector_lanes<T>();
-  static constexpr int kNarrow = std::bit_width(static_cast<unsigned>(kLanes)) - 1;
-  // In vectors: coefficients and sums of a pair of vectors in a wide layer, and of a vector in all
-  // narrow layers (and the diagonal).
-  static constexpr int kPairTable = 2 * P, kPairSums = P;
-  static constexpr int kVectorTable = kNarrow * 2 * P + (P == 2 ? 2 : 0);
-  static constexpr int kVectorSums = kNarrow * P + (P == 2 ? 1 : 0);
+  using Table = ButterflyTable<T, P>;
+  using Wide = typename Table::Wide;
+  static constexpr int kLanes = Table::kLanes, kNarrow = Table::kNarrow;
+  static constexpr int kValue = P * kLanes;  // numbers in a Value
 
  public:
   using Value = Planes<V, P>;
 
-  explicit ButterflyKernel(int n);
+  explicit ButterflyKernel(int n) : angles(n) {}
 
-  std::size_t table_size() const { return table_size_; }
-  std::size_t sums_size() const { return sums_size_; }
-  std::size_t values(int rows) const { return std::size_t(vectors_) * rows * P * kLanes; }
-  static constexpr std::size_t kSlots = 2;  // of values(kButterflyRows): x and g
+  const Table angles;
 
-  // Angles -> the table that forward() and backward() read.
-  void prepare(const T* theta, const T* phi, const T* omega, T* table) const;
-  // Adds what backward() has summed up to the gradients of the angles.
-  void finish(const T* sums, T* d_theta, T* d_phi, T* d_omega) const;
+  // Numbers in the interleaved form of kButterflyRows rows, of which forward() needs one and
+  // backward() two.
+  std::size_t scratch() const {
+    return static_cast<std::size_t>(angles.vectors()) * kButterflyRows * kValue;
+  }
 
-  // Rows [R, ld] of n (complex: n + n) values <-> the interleaved form.
+  // Rows [R, ld] of n (complex: n + n) numbers <-> the interleaved form.
   template <int R>
   void load(const T* from, std::ptrdiff_t ld, T* x) const;
   template <int R, bool kAdd>
@@ -116,30 +99,37 @@ class ButterflyKernel {
   template <int R, class Sink>
   void forward(const T* table, T* x, const Sink& sink) const;
 
-  // For each vector of y = Q x, gradient(vector, row, y) gives dy. Leaves dx in g; overwrites x; adds
-  // to sums.
+  // For each vector of y = Q x, gradient(vector, row, y) gives dy. Leaves dx in g; overwrites x;
+  // adds to the sums.
   template <int R, class Gradient>
   void backward(const T* table, T* x, T* g, T* sums, const Gradient& gradient) const;
 
  private:
-  struct Wide {
-    ButterflyLayer wires;
-    int distance;             // stride in vectors
-    std::size_t table, sums;  // where its part begins
-  };
   struct Angle {  // of a vector of pairs or coordinates
     explicit Angle(const T* cosines)
         : c(hn::Load(D(), cosines)), s(hn::Load(D(), cosines + kLanes)) {}
     V c, s;
   };
   struct Partners;  // lane j <- lane j xor d, for the narrow layers
+  struct Span {     // of vectors
+    int begin, end;
+  };
 
+  // Calls work(span, number of the first wide layer within it) for the blocks, in order.
+  template <int R, class Work>
+  void for_blocks(const Work& work) const;
+
+  // One layer on the vectors of a span, which whole runs of its pairs begin and end.
   template <int R>
-  void wide_forward(const Wide& layer, const T* table, T* x) const;
+  void wide_forward(const Wide& layer, Span span, const T* table, T* x) const;
   template <int R>
-  void wide_backward(const Wide& layer, const T* table, T* x, T* g, T* sums) const;
+  void wide_backward(const Wide& layer, Span span, const T* table, T* x, T* g, T* sums) const;
+  // The narrow layers and the diagonal.
+  template <int R, class Sink>
+  void narrow_forward(Span span, const T* table, const T* x, const Sink& sink) const;
   template <int R, class Gradient>
-  void narrow_backward(const T* table, const T* x, T* g, T* sums, const Gradient& gradient) const;
+  void narrow_backward(Span span, const T* table, const T* x, T* g, T* sums,
+                       const Gradient& gradient) const;
 
   static Value load_value(const T* from) {
     Value value;
@@ -149,97 +139,17 @@ class ButterflyKernel {
   static void store_value(const Value& value, T* to) {
     for (int p = 0; p < P; ++p) hn::Store(value.part[p], D(), to + p * kLanes);
   }
-  // The sum at `to` grows by v.
-  static void add_to(T* to, V v) { hn::Store(hn::Add(hn::Load(D(), to), v), D(), to); }
+  static void add_to(T* sum, V v) { hn::Store(hn::Add(hn::Load(D(), sum), v), D(), sum); }
   // <g, i x>
   static V phase_product(const Value& g, const Value& x) {
     return hn::NegMulAdd(g.part[0], x.part[1], hn::Mul(g.part[1], x.part[0]));
   }
-
-  Butterfly wiring_;
-  int vectors_ = 0;         // of coordinates
-  std::vector<Wide> wide_;  // in order
-  std::vector<ButterflyLayer> narrow_;
-  std::size_t narrow_table_ = 0, narrow_sums_ = 0, table_size_ = 0, sums_size_ = 0;
 };
-
-template <class T, int P>
-ButterflyKernel<T, P>::ButterflyKernel(int n) : wiring_(n), vectors_((n + kLanes - 1) / kLanes) {
-  for (const ButterflyLayer& layer : wiring_.layers()) {
-    if (layer.stride < kLanes) {
-      narrow_.push_back(layer);
-      continue;
-    }
-    wide_.push_back({layer, layer.stride / kLanes, table_size_, sums_size_});
-    const std::size_t pairs = (layer.pairs + kLanes - 1) / kLanes;
-    table_size_ += pairs * kPairTable * kLanes;
-    sums_size_ += pairs * kPairSums * kLanes;
-  }
-  narrow_table_ = table_size_;
-  narrow_sums_ = sums_size_;
-  table_size_ += std::size_t(vectors_) * kVectorTable * kLanes;
-  sums_size_ += std::size_t(vectors_) * kVectorSums * kLanes;
-}
-
-// The table is a list of (cosines, sines), a vector each.
-template <class T, int P>
-void ButterflyKernel<T, P>::prepare(const T* theta, const T* phi, const T* omega, T* table) const {
-  const auto set = [](T angle, T* cosine) {
-    cosine[0] = std::cos(angle);
-    cosine[kLanes] = std::sin(angle);
-  };
-  for (std::size_t i = 0; i < table_size_; ++i) table[i] = i / kLanes % 2 == 0 ? T(1) : T(0);
-  for (const Wide& layer : wide_) {
-    for (int p = 0; p < layer.wires.pairs; ++p) {
-      T* to = table + layer.table + p / kLanes * kPairTable * kLanes + p % kLanes;
-      set(theta[layer.wires.first + p], to);
-      if (P == 2) set(phi[layer.wires.first + p], to + 2 * kLanes);
-    }
-  }
-  for (const ButterflyLayer& layer : narrow_) {
-    const int k = kNarrow - std::bit_width(static_cast<unsigned>(layer.stride));
-    for (int p = 0; p < layer.pairs; ++p) {
-      const int a = layer.lower(p), lane = a % kLanes;
-      T* to = table + narrow_table_ + (a / kLanes * kVectorTable + k * 2 * P) * kLanes + lane;
-      set(-theta[layer.first + p], to);
-      set(theta[layer.first + p], to + layer.stride);
-      if (P == 2) set(phi[layer.first + p], to + 2 * kLanes + layer.stride);
-    }
-  }
-  for (int j = 0; P == 2 && j < wiring_.size(); ++j) {
-    set(omega[j], table + narrow_table_ +
-                      (j / kLanes * kVectorTable + kNarrow * 2 * P) * kLanes + j % kLanes);
-  }
-}
-
-template <class T, int P>
-void ButterflyKernel<T, P>::finish(const T* sums, T* d_theta, T* d_phi, T* d_omega) const {
-  for (const Wide& layer : wide_) {
-    for (int p = 0; p < layer.wires.pairs; ++p) {
-      const T* from = sums + layer.sums + p / kLanes * kPairSums * kLanes + p % kLanes;
-      d_theta[layer.wires.first + p] += from[0];
-      if (P == 2) d_phi[layer.wires.first + p] += from[kLanes];
-    }
-  }
-  for (const ButterflyLayer& layer : narrow_) {
-    const int k = kNarrow - std::bit_width(static_cast<unsigned>(layer.stride));
-    for (int p = 0; p < layer.pairs; ++p) {
-      const int a = layer.lower(p), lane = a % kLanes;
-      const T* from = sums + narrow_sums_ + (a / kLanes * kVectorSums + k * P) * kLanes + lane;
-      d_theta[layer.first + p] += from[layer.stride] - from[0];
-      if (P == 2) d_phi[layer.first + p] += from[kLanes + layer.stride];
-    }
-  }
-  for (int j = 0; P == 2 && j < wiring_.size(); ++j) {
-    d_omega[j] += sums[narrow_sums_ + (j / kLanes * kVectorSums + kNarrow * P) * kLanes +
-                       j % kLanes];
-  }
-}
 
 template <class T, int P>
 template <int R>
 void ButterflyKernel<T, P>::load(const T* from, std::ptrdiff_t ld, T* x) const {
-  const int n = wiring_.size();
+  const int n = angles.size();
   for (int j = 0; j < n; j += kLanes) {
     for (int r = 0; r < R; ++r) {
       for (int p = 0; p < P; ++p, x += kLanes)
@@ -251,7 +161,7 @@ void ButterflyKernel<T, P>::load(const T* from, std::ptrdiff_t ld, T* x) const {
 template <class T, int P>
 template <int R, bool kAdd>
 void ButterflyKernel<T, P>::store(const T* x, T* to, std::ptrdiff_t ld) const {
-  const int n = wiring_.size();
+  const int n = angles.size();
   for (int j = 0; j < n; j += kLanes) {
     for (int r = 0; r < R; ++r) {
       for (int p = 0; p < P; ++p, x += kLanes) {
@@ -265,23 +175,65 @@ void ButterflyKernel<T, P>::store(const T* x, T* to, std::ptrdiff_t ld) const {
 }
 
 template <class T, int P>
+template <int R, class Work>
+HWY_INLINE void ButterflyKernel<T, P>::for_blocks(const Work& work) const {
+  constexpr int kFit = std::max<int>(1, kButterflyBlock / (R * kValue * sizeof(T)));
+  constexpr int kBlock = static_cast<int>(std::bit_floor(static_cast<unsigned>(kFit)));
+  std::size_t inner = 0;
+  while (inner < angles.wide().size() && 2 * angles.wide()[inner].distance > kBlock) ++inner;
+  for (int begin = 0; begin < angles.vectors(); begin += kBlock)
+    work(Span{begin, std::min(angles.vectors(), begin + kBlock)}, inner);
+}
+
+template <class T, int P>
+template <int R, class Sink>
+void ButterflyKernel<T, P>::forward(const T* table, T* x, const Sink& sink) const {
+  const auto& wide = angles.wide();
+  for_blocks<R>([&](Span span, std::size_t inner) HWY_ATTR {
+    for (std::size_t l = 0; span.begin == 0 && l < inner; ++l)
+      wide_forward<R>(wide[l], {0, angles.vectors()}, table, x);
+    for (std::size_t l = inner; l < wide.size(); ++l) wide_forward<R>(wide[l], span, table, x);
+    narrow_forward<R>(span, table, x, sink);
+  });
+}
+
+template <class T, int P>
+template <int R, class Gradient>
+void ButterflyKernel<T, P>::backward(const T* table, T* x, T* g, T* sums,
+                                     const Gradient& gradient) const {
+  const auto& wide = angles.wide();
+  for_blocks<R>([&](Span span, std::size_t inner) HWY_ATTR {
+    const Span all{0, angles.vectors()};
+    for (std::size_t l = 0; span.begin == 0 && l < inner; ++l)
+      wide_forward<R>(wide[l], all, table, x);
+    for (std::size_t l = inner; l < wide.size(); ++l) wide_forward<R>(wide[l], span, table, x);
+    narrow_backward<R>(span, table, x, g, sums, gradient);
+    for (std::size_t l = wide.size(); l-- > inner;)
+      wide_backward<R>(wide[l], span, table, x, g, sums);
+    for (std::size_t l = inner; span.end == all.end && l-- > 0;)
+      wide_backward<R>(wide[l], all, table, x, g, sums);
+  });
+}
+
+template <class T, int P>
 template <int R>
-void ButterflyKernel<T, P>::wide_forward(const Wide& layer, const T* table, T* x) const {
-  constexpr int kBlock = R * P * kLanes;
-  const T* angles = table + layer.table;
-  for (int start = 0; start + layer.distance < vectors_; start += 2 * layer.distance) {
-    const int end = std::min(start + layer.distance, vectors_ - layer.distance);
-    for (int v = start; v < end; ++v, angles += kPairTable * kLanes) {
-      const Angle theta(angles), phi(angles + (P - 1) * 2 * kLanes);
-      T* HWY_RESTRICT a = x + std::size_t(v) * kBlock;
-      T* HWY_RESTRICT b = a + std::size_t(layer.distance) * kBlock;
+void ButterflyKernel<T, P>::wide_forward(const Wide& layer, Span span, const T* table, T* x) const {
+  const int distance = layer.distance;
+  // The pairs before the span are half of its vectors.
+  const T* at = table + layer.table + static_cast<std::size_t>(span.begin / 2) * Table::kPairTable;
+  for (int start = span.begin; start + distance < span.end; start += 2 * distance) {
+    const int end = std::min(start + distance, span.end - distance);
+    for (int v = start; v < end; ++v, at += Table::kPairTable) {
+      const Angle theta(at), phi(at + (P - 1) * 2 * kLanes);
+      T* HWY_RESTRICT a = x + static_cast<std::size_t>(v) * R * kValue;
+      T* HWY_RESTRICT b = a + static_cast<std::size_t>(distance) * R * kValue;
       HWY_UNROLL(4)
-      for (int r = 0; r < R; ++r) {
-        Value xa = load_value(a + r * P * kLanes), xb = load_value(b + r * P * kLanes);
+      for (int r = 0; r < R * kValue; r += kValue) {
+        Value xa = load_value(a + r), xb = load_value(b + r);
         if constexpr (P == 2) turn(phi.c, phi.s, xb.part[0], xb.part[1]);
         for (int p = 0; p < P; ++p) turn(theta.c, theta.s, xa.part[p], xb.part[p]);
-        store_value(xa, a + r * P * kLanes);
-        store_value(xb, b + r * P * kLanes);
+        store_value(xa, a + r);
+        store_value(xb, b + r);
       }
     }
   }
@@ -290,25 +242,23 @@ void ButterflyKernel<T, P>::wide_forward(const Wide& layer, const T* table, T* x
 // From y and dy to x and dx.
 template <class T, int P>
 template <int R>
-void ButterflyKernel<T, P>::wide_backward(const Wide& layer, const T* table, T* x, T* g,
+void ButterflyKernel<T, P>::wide_backward(const Wide& layer, Span span, const T* table, T* x, T* g,
                                           T* sums) const {
-  constexpr int kBlock = R * P * kLanes;
-  const T* angles = table + layer.table;
-  T* HWY_RESTRICT sum = sums + layer.sums;
-  for (int start = 0; start + layer.distance < vectors_; start += 2 * layer.distance) {
-    const int end = std::min(start + layer.distance, vectors_ - layer.distance);
-    for (int v = start; v < end;
-         ++v, angles += kPairTable * kLanes, sum += kPairSums * kLanes) {
-      const Angle theta(angles), phi(angles + (P - 1) * 2 * kLanes);
-      const std::size_t at_a = std::size_t(v) * kBlock;
-      const std::size_t at_b = at_a + std::size_t(layer.distance) * kBlock;
+  const int distance = layer.distance;
+  const std::size_t pairs_before = span.begin / 2;
+  const T* at = table + layer.table + pairs_before * Table::kPairTable;
+  T* HWY_RESTRICT sum = sums + layer.sums + pairs_before * Table::kPairSums;
+  for (int start = span.begin; start + distance < span.end; start += 2 * distance) {
+    const int end = std::min(start + distance, span.end - distance);
+    for (int v = start; v < end; ++v, at += Table::kPairTable, sum += Table::kPairSums) {
+      const Angle theta(at), phi(at + (P - 1) * 2 * kLanes);
+      const std::size_t a = static_cast<std::size_t>(v) * R * kValue;
+      const std::size_t b = a + static_cast<std::size_t>(distance) * R * kValue;
       V d_theta = hn::Zero(D()), d_phi = hn::Zero(D());
       HWY_UNROLL(4)
-      for (int r = 0; r < R; ++r) {
-        T *xa_at = x + at_a + r * P * kLanes, *xb_at = x + at_b + r * P * kLanes;
-        T *ga_at = g + at_a + r * P * kLanes, *gb_at = g + at_b + r * P * kLanes;
-        Value xa = load_value(xa_at), xb = load_value(xb_at);
-        Value ga = load_value(ga_at), gb = load_value(gb_at);
+      for (int r = 0; r < R * kValue; r += kValue) {
+        Value xa = load_value(x + a + r), xb = load_value(x + b + r);
+        Value ga = load_value(g + a + r), gb = load_value(g + b + r);
         for (int p = 0; p < P; ++p) {
           d_theta = hn::MulAdd(gb.part[p], xa.part[p], d_theta);
           d_theta = hn::NegMulAdd(ga.part[p], xb.part[p], d_theta);
@@ -320,10 +270,10 @@ void ButterflyKernel<T, P>::wide_backward(const Wide& layer, const T* table, T* 
           turn_back(phi.c, phi.s, gb.part[0], gb.part[1]);
           d_phi = hn::Add(d_phi, phase_product(gb, xb));
         }
-        store_value(xa, xa_at);
-        store_value(xb, xb_at);
-        store_value(ga, ga_at);
-        store_value(gb, gb_at);
+        store_value(xa, x + a + r);
+        store_value(xb, x + b + r);
+        store_value(ga, g + a + r);
+        store_value(gb, g + b + r);
       }
       add_to(sum, d_theta);
       if constexpr (P == 2) add_to(sum + kLanes, d_phi);
@@ -344,30 +294,29 @@ struct ButterflyKernel<T, P>::Partners {
   Partners() {
     for (int k = 0; k <= kNarrow; ++k) of[k] = make(kLanes >> (k + 1));
   }
-  // x <- layer k of x; the coefficients of a vector start at `angles`.
-  HWY_INLINE void forward(int k, const T* angles, Value& x) const {
+  // x <- layer k of x. `at`: the vector's part of the table.
+  HWY_INLINE void forward(int k, const T* at, Value& x) const {
     if constexpr (P == 2) {
-      const Angle phi(angles + (k * 2 * P + 2) * kLanes);
+      const Angle phi(at + (k * P + 1) * 2 * kLanes);
       turn(phi.c, phi.s, x.part[0], x.part[1]);
     }
-    const Angle theta(angles + k * 2 * P * kLanes);
+    const Angle theta(at + k * P * 2 * kLanes);
     for (int p = 0; p < P; ++p) {
       const V partner = hn::TableLookupLanes(x.part[p], of[k]);
       x.part[p] = hn::MulAdd(theta.s, partner, hn::Mul(theta.c, x.part[p]));
     }
   }
-  // g <- dx of layer k from dy; adds to the sums of theta (g_j y_{j xor d}) and phi. x, y: the
-  // layer's input and output.
-  HWY_INLINE void backward(int k, const T* angles, const Value& x, const Value& y, Value& g,
-                           V& d_theta, V& d_phi) const {
-    const Angle theta(angles + k * 2 * P * kLanes);
+  // g <- dx of layer k from dy; adds to the sums. x, y: the layer's input and output.
+  HWY_INLINE void backward(int k, const T* at, const Value& x, const Value& y, Value& g, V& d_theta,
+                           V& d_phi) const {
+    const Angle theta(at + k * P * 2 * kLanes);
     for (int p = 0; p < P; ++p) {
       d_theta = hn::MulAdd(g.part[p], hn::TableLookupLanes(y.part[p], of[k]), d_theta);
       const V partner = hn::TableLookupLanes(g.part[p], of[k]);
       g.part[p] = hn::NegMulAdd(theta.s, partner, hn::Mul(theta.c, g.part[p]));
     }
     if constexpr (P == 2) {
-      const Angle phi(angles + (k * 2 * P + 2) * kLanes);
+      const Angle phi(at + (k * P + 1) * 2 * kLanes);
       turn_back(phi.c, phi.s, g.part[0], g.part[1]);
       d_phi = hn::Add(d_phi, phase_product(g, x));
     }
@@ -376,16 +325,17 @@ struct ButterflyKernel<T, P>::Partners {
 
 template <class T, int P>
 template <int R, class Sink>
-void ButterflyKernel<T, P>::forward(const T* table, T* x, const Sink& sink) const {
-  for (const Wide& layer : wide_) wide_forward<R>(layer, table, x);
+HWY_INLINE void ButterflyKernel<T, P>::narrow_forward(Span span, const T* table, const T* x,
+                                                      const Sink& sink) const {
   const Partners partners;
-  const T* angles = table + narrow_table_;
-  for (int v = 0; v < vectors_; ++v, angles += kVectorTable * kLanes) {
-    for (int r = 0; r < R; ++r, x += P * kLanes) {
+  const T* at = table + angles.narrow_table() + std::size_t(span.begin) * Table::kVectorTable;
+  x += static_cast<std::size_t>(span.begin) * R * kValue;
+  for (int v = span.begin; v < span.end; ++v, at += Table::kVectorTable) {
+    for (int r = 0; r < R; ++r, x += kValue) {
       Value y = load_value(x);
-      for (int k = 0; k < kNarrow; ++k) partners.forward(k, angles, y);
+      for (int k = 0; k < kNarrow; ++k) partners.forward(k, at, y);
       if constexpr (P == 2) {
-        const Angle omega(angles + kNarrow * 2 * P * kLanes);
+        const Angle omega(at + kNarrow * P * 2 * kLanes);
         turn(omega.c, omega.s, y.part[0], y.part[1]);
       }
       sink(v, r, y);
@@ -395,31 +345,24 @@ void ButterflyKernel<T, P>::forward(const T* table, T* x, const Sink& sink) cons
 
 template <class T, int P>
 template <int R, class Gradient>
-void ButterflyKernel<T, P>::backward(const T* table, T* x, T* g, T* sums,
-                                     const Gradient& gradient) const {
-  for (const Wide& layer : wide_) wide_forward<R>(layer, table, x);
-  narrow_backward<R>(table, x, g, sums, gradient);
-  for (std::size_t l = wide_.size(); l-- > 0;) wide_backward<R>(wide_[l], table, x, g, sums);
-}
-
-// The narrow layers and the diagonal: forward from x, then back to the gradient g of x.
-template <class T, int P>
-template <int R, class Gradient>
-void ButterflyKernel<T, P>::narrow_backward(const T* table, const T* x, T* g, T* sums,
-                                            const Gradient& gradient) const {
+HWY_INLINE void ButterflyKernel<T, P>::narrow_backward(Span span, const T* table, const T* x, T* g,
+                                                       T* sums, const Gradient& gradient) const {
   const Partners partners;
-  const T* angles = table + narrow_table_;
-  T* sum = sums + narrow_sums_;
-  for (int v = 0; v < vectors_; ++v, angles += kVectorTable * kLanes, sum += kVectorSums * kLanes) {
+  const T* at = table + angles.narrow_table() + std::size_t(span.begin) * Table::kVectorTable;
+  T* sum = sums + angles.narrow_sums() + std::size_t(span.begin) * Table::kVectorSums;
+  x += static_cast<std::size_t>(span.begin) * R * kValue;
+  g += static_cast<std::size_t>(span.begin) * R * kValue;
+  for (int v = span.begin; v < span.end;
+       ++v, at += Table::kVectorTable, sum += Table::kVectorSums) {
     V d_theta[kNarrow + 1], d_phi[kNarrow + 1], d_omega = hn::Zero(D());
     for (int k = 0; k < kNarrow; ++k) d_theta[k] = d_phi[k] = hn::Zero(D());
-    const Angle omega(angles + (P - 1) * kNarrow * 2 * P * kLanes);
-    for (int r = 0; r < R; ++r, x += P * kLanes, g += P * kLanes) {
+    const Angle omega(at + (P - 1) * kNarrow * P * 2 * kLanes);
+    for (int r = 0; r < R; ++r, x += kValue, g += kValue) {
       Value y[kNarrow + 1];  // the input of each layer, and the last one's output
       y[0] = load_value(x);
       for (int k = 0; k < kNarrow; ++k) {
         y[k + 1] = y[k];
-        partners.forward(k, angles, y[k + 1]);
+        partners.forward(k, at, y[k + 1]);
       }
       Value last = y[kNarrow];
       if constexpr (P == 2) turn(omega.c, omega.s, last.part[0], last.part[1]);
@@ -429,14 +372,14 @@ void ButterflyKernel<T, P>::narrow_backward(const T* table, const T* x, T* g, T*
         turn_back(omega.c, omega.s, d.part[0], d.part[1]);
       }
       for (int k = kNarrow - 1; k >= 0; --k)
-        partners.backward(k, angles, y[k], y[k + 1], d, d_theta[k], d_phi[k]);
+        partners.backward(k, at, y[k], y[k + 1], d, d_theta[k], d_phi[k]);
       store_value(d, g);
     }
     for (int k = 0; k < kNarrow; ++k) {
-      add_to(sum + k * P * kLanes, d_theta[k]);
-      if constexpr (P == 2) add_to(sum + (k * P + 1) * kLanes, d_phi[k]);
+      add_to(sum + k * kValue, d_theta[k]);
+      if constexpr (P == 2) add_to(sum + k * kValue + kLanes, d_phi[k]);
     }
-    if constexpr (P == 2) add_to(sum + kNarrow * P * kLanes, d_omega);
+    if constexpr (P == 2) add_to(sum + kNarrow * kValue, d_omega);
   }
 }
 

@@ -15,6 +15,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/cpu/butterfly-inl.h"
+#include "kernels/cpu/export.h"
 #include "kernels/cpu/math-inl.h"
 #include "kernels/cpu/modrelu-inl.h"
 
@@ -75,7 +76,7 @@ struct Cell {
     const T* dre_rows = P == 2 ? rows.gradient[kRe] + first * rows.ld[kRe] : nullptr;
     const auto eps = hn::Set(d, static_cast<T>(shape.epsilon));
     T* x = rows.scratch;
-    T* g = x + butterfly.values(kButterflyRows);
+    T* g = x + butterfly.scratch();
     butterfly.template load<R>(rows.previous[kH] + first * rows.ld[kH], rows.ld[kH], x);
     butterfly.template backward<R>(
         rows.derived, x, g, rows.accumulators, [&](int v, int r, const Value&) HWY_ATTR {
@@ -103,14 +104,14 @@ Program<T> program(const EurnnShape& shape) {
   using Index = eurnn::Index<P>;
   const int I = shape.input, n = shape.hidden, angles = Butterfly(n).angles();
   Program<T> p;
-  p.parts = {{"x", I, PartKind::input}, {"h", P * n, PartKind::state, /*carries=*/true}, {"z", P * n}};
+  p.parts = {
+      {"x", I, PartKind::input}, {"h", P * n, PartKind::state, /*carries=*/true}, {"z", P * n}};
   if (P == 2) p.parts.push_back({"re", n});
   p.output = P == 2 ? kRe : kH;
   p.parameters = {{"theta", angles, 0, P}};
   if (P == 2) p.parameters.insert(p.parameters.end(), {{"phi", angles, 0, 1}, {"omega", n, 0, 1}});
   p.parameters.insert(p.parameters.end(), {{"weight_ih", P * n, I}, {"bias", n}});
-  const auto cell = std::make_shared<const Cell<T, P>>(
-      Cell<T, P>{shape, ButterflyKernel<T, P>(n)});
+  const auto cell = std::make_shared<const Cell<T, P>>(Cell<T, P>{shape, ButterflyKernel<T, P>(n)});
   p.phases = {{kZ,
                {{kInput, false, Index::kWeight, 0}},
                -1,
@@ -124,18 +125,18 @@ Program<T> program(const EurnnShape& shape) {
                    cell->template backward<size.value>(rows, first);
                  });
                }}};
-  p.scratch = 2 * cell->butterfly.values(kButterflyRows);
-  p.derived = cell->butterfly.table_size();
+  p.scratch = 2 * cell->butterfly.scratch();
+  p.derived = cell->butterfly.angles.table_size();
   p.prepare = [cell](const T* const* parameters, T* derived) {
-    cell->butterfly.prepare(parameters[Index::kTheta],
-                            P == 2 ? parameters[Index::kPhi] : nullptr,
-                            P == 2 ? parameters[Index::kOmega] : nullptr, derived);
+    cell->butterfly.angles.prepare(parameters[Index::kTheta],
+                                   P == 2 ? parameters[Index::kPhi] : nullptr,
+                                   P == 2 ? parameters[Index::kOmega] : nullptr, derived);
   };
-  p.accumulators = cell->butterfly.sums_size();
+  p.accumulators = cell->butterfly.angles.sums_size();
   p.finish = [cell](const T* sums, T* const* gradients) {
-    cell->butterfly.finish(sums, gradients[Index::kTheta],
-                           P == 2 ? gradients[Index::kPhi] : nullptr,
-                           P == 2 ? gradients[Index::kOmega] : nullptr);
+    cell->butterfly.angles.finish(sums, gradients[Index::kTheta],
+                                  P == 2 ? gradients[Index::kPhi] : nullptr,
+                                  P == 2 ? gradients[Index::kOmega] : nullptr);
   };
   return p;
 }
@@ -155,16 +156,6 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace nru::kernels {
-HWY_EXPORT(eurnn_float);
-HWY_EXPORT(eurnn_double);
-
-template <>
-Program<float> eurnn_program(const EurnnShape& shape) {
-  return HWY_DYNAMIC_DISPATCH(eurnn_float)(shape);
-}
-template <>
-Program<double> eurnn_program(const EurnnShape& shape) {
-  return HWY_DYNAMIC_DISPATCH(eurnn_double)(shape);
-}
+NRU_EXPORT_PROGRAM(eurnn, EurnnShape);
 }  // namespace nru::kernels
 #endif

@@ -17,6 +17,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/cpu/butterfly-inl.h"
+#include "kernels/cpu/export.h"
 #include "kernels/cpu/math-inl.h"
 #include "kernels/cpu/modrelu-inl.h"
 
@@ -83,8 +84,7 @@ struct Candidate {
           const auto r = load_first(d, gates, left), g = load_first(d, gates + n, left);
           const Value u{{hn::MulAdd(r, y.part[0], load_first(d, u_at, left))}};
           store_first(d, u.part[0], left, u_at);
-          const auto c =
-              modrelu(d, shape.modrelu, eps, load_first(d, b + j, left), u).part[0];
+          const auto c = modrelu(d, shape.modrelu, eps, load_first(d, b + j, left), u).part[0];
           const auto h_prev = load_first(d, h_prev_rows + i * rows.ld[kH] + j, left);
           store_first(d, hn::MulAdd(g, hn::Sub(h_prev, c), c), left, h_rows + i * rows.ld[kH] + j);
         });
@@ -104,7 +104,7 @@ struct Candidate {
     T* dh_rows = rows.gradient[kH] + first * rows.ld[kH];
     const auto eps = hn::Set(d, static_cast<T>(shape.epsilon));
     T* x = rows.scratch;
-    T* dx = x + butterfly.values(kButterflyRows);
+    T* dx = x + butterfly.scratch();
     butterfly.template load<R>(h_prev_rows, rows.ld[kH], x);
     butterfly.template backward<R>(
         rows.derived, x, dx, rows.accumulators, [&](int v, int i, const Value& y) HWY_ATTR {
@@ -166,14 +166,14 @@ Program<T> program(const GoruShape& shape) {
                }}};
   p.output = kH;
   const auto& butterfly = candidate->butterfly;
-  p.scratch = 2 * butterfly.values(kButterflyRows);
-  p.derived = butterfly.table_size();
+  p.scratch = 2 * butterfly.scratch();
+  p.derived = butterfly.angles.table_size();
   p.prepare = [candidate](const T* const* parameters, T* derived) {
-    candidate->butterfly.prepare(parameters[kTheta], nullptr, nullptr, derived);
+    candidate->butterfly.angles.prepare(parameters[kTheta], nullptr, nullptr, derived);
   };
-  p.accumulators = butterfly.sums_size();
+  p.accumulators = butterfly.angles.sums_size();
   p.finish = [candidate](const T* sums, T* const* gradients) {
-    candidate->butterfly.finish(sums, gradients[kTheta], nullptr, nullptr);
+    candidate->butterfly.angles.finish(sums, gradients[kTheta], nullptr, nullptr);
   };
   return p;
 }
@@ -189,16 +189,6 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace nru::kernels {
-HWY_EXPORT(goru_float);
-HWY_EXPORT(goru_double);
-
-template <>
-Program<float> goru_program(const GoruShape& shape) {
-  return HWY_DYNAMIC_DISPATCH(goru_float)(shape);
-}
-template <>
-Program<double> goru_program(const GoruShape& shape) {
-  return HWY_DYNAMIC_DISPATCH(goru_double)(shape);
-}
+NRU_EXPORT_PROGRAM(goru, GoruShape);
 }  // namespace nru::kernels
 #endif

@@ -19,6 +19,7 @@
 
 #include <algorithm>
 
+#include "kernels/cpu/export.h"
 #include "kernels/cpu/math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -235,16 +236,6 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace nru::kernels {
-HWY_EXPORT(gru_float);
-HWY_EXPORT(gru_double);
-
-template <>
-Program<float> gru_program(const GruShape& shape) {
-  return HWY_DYNAMIC_DISPATCH(gru_float)(shape);
-}
-template <>
-Program<double> gru_program(const GruShape& shape) {
-  return HWY_DYNAMIC_DISPATCH(gru_double)(shape);
-}
+NRU_EXPORT_PROGRAM(gru, GruShape);
 }  // namespace nru::kernels
 #endif

@@ -15,6 +15,7 @@
 
 #include <cmath>
 
+#include "kernels/cpu/export.h"
 #include "kernels/cpu/math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -109,16 +110,6 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace nru::kernels {
-HWY_EXPORT(janet_float);
-HWY_EXPORT(janet_double);
-
-template <>
-Program<float> janet_program(const JanetShape& shape) {
-  return HWY_DYNAMIC_DISPATCH(janet_float)(shape);
-}
-template <>
-Program<double> janet_program(const JanetShape& shape) {
-  return HWY_DYNAMIC_DISPATCH(janet_double)(shape);
-}
+NRU_EXPORT_PROGRAM(janet, JanetShape);
 }  // namespace nru::kernels
 #endif

@@ -14,6 +14,7 @@
 // After foreach_target.h:
 #include <hwy/highway.h>
 
+#include "kernels/cpu/export.h"
 #include "kernels/cpu/math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -136,16 +137,6 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace nru::kernels {
-HWY_EXPORT(lstm_float);
-HWY_EXPORT(lstm_double);
-
-template <>
-Program<float> lstm_program(const LstmShape& shape) {
-  return HWY_DYNAMIC_DISPATCH(lstm_float)(shape);
-}
-template <>
-Program<double> lstm_program(const LstmShape& shape) {
-  return HWY_DYNAMIC_DISPATCH(lstm_double)(shape);
-}
+NRU_EXPORT_PROGRAM(lstm, LstmShape);
 }  // namespace nru::kernels
 #endif

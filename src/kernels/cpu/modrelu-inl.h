@@ -4,8 +4,8 @@
 // smooth: N = |z| + eps, out = z max(N + b, 0) / N. Where N + b > 0, with <g, z> the real product,
 //   db = <g, z> / N,   dz = ((N + b) / N) g - (b / N^2) <g, z> z / |z|
 // (last term zero at z = 0; for real numbers the two add up to dz = (1 + b eps / N^2) g); elsewhere
-// both are zero. sign: out = sign(z) max(|z| + eps + b, 0), dz = g and db = g sign(z) where z is not
-// zero and the maximum is positive. A NaN comes out as a NaN.
+// both are zero. sign: out = sign(z) max(|z| + eps + b, 0), dz = g and db = g sign(z) where z is
+// not zero and the maximum is positive. A NaN comes out as a NaN.
 #if defined(NRU_KERNELS_CPU_MODRELU_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef NRU_KERNELS_CPU_MODRELU_INL_H_
 #undef NRU_KERNELS_CPU_MODRELU_INL_H_
@@ -14,44 +14,12 @@
 #endif
 
 #include "kernels/cpu/math-inl.h"
+#include "kernels/cpu/planes-inl.h"
 #include "kernels/modrelu.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace nru::kernels {
 namespace HWY_NAMESPACE {
-
-// A vector of real (P = 1) or complex (P = 2: Re, Im) numbers.
-template <class V, int P>
-struct Planes {
-  V part[P];
-};
-
-template <class V, int P>
-HWY_INLINE V product(const Planes<V, P>& a, const Planes<V, P>& b) {
-  V sum = hn::Mul(a.part[0], b.part[0]);
-  if constexpr (P == 2) sum = hn::MulAdd(a.part[1], b.part[1], sum);
-  return sum;
-}
-
-// |z|. Complex numbers whose square would overflow are scaled down first; one whose square vanishes
-// has magnitude 0, far below any eps.
-template <class D, class V, int P>
-HWY_INLINE V magnitude(D d, const Planes<V, P>& z) {
-  using T = hn::TFromD<D>;
-  if constexpr (P == 1) {
-    return hn::Abs(z.part[0]);
-  } else {
-    constexpr T kLarge = sizeof(T) == 4 ? T(0x1p60) : T(0x1p500);
-    constexpr T kScale = sizeof(T) == 4 ? T(0x1p-70) : T(0x1p-600);
-    const V one = hn::Set(d, 1);
-    const auto large =
-        hn::Gt(hn::Max(hn::Abs(z.part[0]), hn::Abs(z.part[1])), hn::Set(d, kLarge));
-    const V scale = hn::IfThenElse(large, hn::Set(d, kScale), one);
-    const V re = hn::Mul(z.part[0], scale), im = hn::Mul(z.part[1], scale);
-    return hn::Mul(hn::Sqrt(hn::MulAdd(im, im, hn::Mul(re, re))),
-                   hn::IfThenElse(large, hn::Set(d, 1 / kScale), one));
-  }
-}
 
 template <class D, class V, int P>
 HWY_INLINE Planes<V, P> modrelu(D d, ModRelu form, V eps, V b, const Planes<V, P>& z) {
@@ -84,8 +52,8 @@ HWY_INLINE V modrelu_backward(D d, ModRelu form, V eps, V b, const Planes<V, P>&
     if constexpr (P == 1) {
       g.part[0] = hn::Mul(g.part[0], hn::MulAdd(b_inverse, hn::Mul(eps, inverse), one));
     } else {
-      const V radial = hn::IfThenZeroElse(
-          hn::Eq(length, zero), hn::Div(hn::Mul(b_inverse, d_bias), length));
+      const V radial =
+          hn::IfThenZeroElse(hn::Eq(length, zero), hn::Div(hn::Mul(b_inverse, d_bias), length));
       const V factor = hn::Add(one, b_inverse);
       for (int p = 0; p < P; ++p)
         g.part[p] = hn::NegMulAdd(radial, z.part[p], hn::Mul(factor, g.part[p]));

@@ -15,6 +15,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/cpu/activation-inl.h"
+#include "kernels/cpu/export.h"
 #include "kernels/cpu/math-inl.h"
 #include "kernels/cpu/nru_general-inl.h"
 #include "kernels/cpu/nru_write_linear-inl.h"
@@ -53,7 +54,7 @@ struct LinearForward {
       write_linear<T, kR>(s, rows.current[kHeads] + r * rows.ld[kHeads],
                           rows.current[kAux] + r * rows.ld[kAux],
                           rows.previous[kM] + r * rows.ld[kM], rows.current[kM] + r * rows.ld[kM],
-                          rows.scratch, rows.events);
+                          rows.scratch, rows.events_of(r));
     }
   }
 };
@@ -77,7 +78,7 @@ void relu_forward(const WriteSizes& s, const Rows<T>& rows) {
   for (int r = 0; r < rows.count; ++r) {
     write_relu(s, rows.current[kHeads] + r * rows.ld[kHeads],
                rows.current[kAux] + r * rows.ld[kAux], rows.previous[kM] + r * rows.ld[kM],
-               rows.current[kM] + r * rows.ld[kM], rows.scratch, rows.events);
+               rows.current[kM] + r * rows.ld[kM], rows.scratch, rows.events_of(r));
   }
 }
 
@@ -95,7 +96,7 @@ void general_forward(const GeneralSizes& s, const Rows<T>& rows) {
   for (int r = 0; r < rows.count; ++r) {
     write_general(s, rows.current[kHeads] + r * rows.ld[kHeads],
                   rows.previous[kM] + r * rows.ld[kM], rows.current[kM] + r * rows.ld[kM],
-                  rows.scratch, rows.events);
+                  rows.scratch, rows.events_of(r));
   }
 }
 
@@ -186,16 +187,6 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace nru::kernels {
-HWY_EXPORT(nru_float);
-HWY_EXPORT(nru_double);
-
-template <>
-Program<float> nru_program(const NruShape& shape) {
-  return HWY_DYNAMIC_DISPATCH(nru_float)(shape);
-}
-template <>
-Program<double> nru_program(const NruShape& shape) {
-  return HWY_DYNAMIC_DISPATCH(nru_double)(shape);
-}
+NRU_EXPORT_PROGRAM(nru, NruShape);
 }  // namespace nru::kernels
 #endif

@@ -11,6 +11,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/cpu/activation-inl.h"
+#include "kernels/cpu/export.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace nru::kernels {
@@ -52,16 +53,6 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace nru::kernels {
-HWY_EXPORT(rnn_float);
-HWY_EXPORT(rnn_double);
-
-template <>
-Program<float> rnn_program(const RnnShape& shape) {
-  return HWY_DYNAMIC_DISPATCH(rnn_float)(shape);
-}
-template <>
-Program<double> rnn_program(const RnnShape& shape) {
-  return HWY_DYNAMIC_DISPATCH(rnn_double)(shape);
-}
+NRU_EXPORT_PROGRAM(rnn, RnnShape);
 }  // namespace nru::kernels
 #endif

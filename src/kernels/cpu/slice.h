@@ -58,6 +58,7 @@ class Slice {
   void run_phase(const SliceCall<T>& call, int phase, int slot, int count);
   void hold_finished_rows(const SequenceInputs<T>& inputs, int step, int slot);
   void store_outputs(const SliceCall<T>& call, int begin, int end, int slot);
+  void count_events(const SequenceInputs<T>& inputs, int first_step, int count);
   void measure(const SequenceInputs<T>& inputs, int begin, int end, int slot);
   void store_final(const SliceCall<T>& call, int slot);
   void copy_out(int part, int slot, int begin, int end, const SequenceInputs<T>& inputs,
@@ -109,7 +110,8 @@ class Slice {
 
   double loss_ = 0;
   std::array<std::int64_t, kEvents> events_{};
-  std::vector<T> max_abs_;  // by part; zero for those not measured
+  std::vector<std::int64_t> row_events_;  // [rows of a call to a phase, kEvents]
+  std::vector<T> max_abs_;                // by part; zero for those not measured
 };
 
 }  // namespace nru::kernels

@@ -58,7 +58,7 @@ Rows<T> Slice<T>::rows_at(int slot, int count) {
   rows.current = current_.data();
   rows.previous = previous_.data();
   rows.scratch = scratch_.data();
-  rows.events = events_.data();
+  rows.events = row_events_.data();
   return rows;
 }
 
@@ -152,6 +152,20 @@ void Slice<T>::store_outputs(const SliceCall<T>& call, int begin, int end, int s
   }
 }
 
+// Adds up what the phases have counted in `count` rows, from step `first_step` on. A row that is
+// past its length still runs, on zero input, but nothing that happens to it there is an event.
+template <class T>
+void Slice<T>::count_events(const SequenceInputs<T>& inputs, int first_step, int count) {
+  for (int i = 0; i < count; ++i) {
+    std::int64_t* of_row = row_events_.data() + i * kEvents;
+    const bool idle = finished(inputs, i % rows_, first_step + i / rows_);
+    for (int e = 0; e < kEvents; ++e) {
+      if (!idle) events_[e] += of_row[e];
+      of_row[e] = 0;
+    }
+  }
+}
+
 // Of rows within their length: what a finished row's output would be means nothing.
 template <class T>
 void Slice<T>::measure(const SequenceInputs<T>& inputs, int begin, int end, int slot) {
@@ -188,6 +202,7 @@ void Slice<T>::forward(const SliceCall<T>& call, bool keep) {
   }
   loss_ = 0;
   events_ = {};
+  row_events_.assign(static_cast<std::size_t>(chunk) * rows_ * kEvents, 0);
   std::fill(max_abs_.begin(), max_abs_.end(), T(0));
   load_initial(inputs);
   int last = 0;  // slot of the newest state
@@ -200,11 +215,13 @@ void Slice<T>::forward(const SliceCall<T>& call, bool keep) {
           run_phase(call, static_cast<int>(p), slot + step - begin, rows_);
       }
       if (inputs.lengths) hold_finished_rows(inputs, step, slot + step - begin);
+      count_events(inputs, step, rows_);
     }
     for (std::size_t p = 0; p < program_->phases.size(); ++p) {
       if (!program_->phases[p].recurrent)
         run_phase(call, static_cast<int>(p), slot, (end - begin) * rows_);
     }
+    count_events(inputs, begin, (end - begin) * rows_);
     if (call.measure) measure(inputs, begin, end, slot);
     store_outputs(call, begin, end, slot);
     if (call.readout && !call.gradients) run_readout(call, begin, end, slot, false);

@@ -15,6 +15,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/cpu/activation-inl.h"
+#include "kernels/cpu/export.h"
 #include "kernels/cpu/math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -107,16 +108,6 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace nru::kernels {
-HWY_EXPORT(sru_float);
-HWY_EXPORT(sru_double);
-
-template <>
-Program<float> sru_program(const SruShape& shape) {
-  return HWY_DYNAMIC_DISPATCH(sru_float)(shape);
-}
-template <>
-Program<double> sru_program(const SruShape& shape) {
-  return HWY_DYNAMIC_DISPATCH(sru_double)(shape);
-}
+NRU_EXPORT_PROGRAM(sru, SruShape);
 }  // namespace nru::kernels
 #endif
