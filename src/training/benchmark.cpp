@@ -74,9 +74,9 @@ Contender our_contender(const Workload& w, const CellInfo& cell, EngineKind kind
           optimizer({}, 1.0, threads, flat) {}
   };
   const auto network = std::make_shared<Network>(
-      ModelSettings{cell.name, options, w.input, w.classes, 1}, kind, threads);
+      ModelSettings{cell.name, options, w.input, w.classes, 1, w.embedding}, kind, threads);
   double layer_weights = 0;
-  for (const auto& p : cell.parameters(w.input, options)) {
+  for (const auto& p : cell.parameters(w.layer_input(), options)) {
     // A plane rotation costs 6 FLOP, three times a weight.
     layer_weights += static_cast<double>(p.size()) * (p.columns > 0 ? 1 : 3 * p.rotations);
   }
@@ -98,40 +98,48 @@ template <class Layer, class Options>
 Contender torch_contender(const Workload& w, const std::string& name, int gates,
                           std::int64_t parameters, const tasks::Batch& batch) {
   const auto count = [&](std::int64_t h) {
-    return gates * h * (w.input + h + 2) + w.classes * (h + 1);
+    return gates * h * (w.layer_input() + h + 2) + w.classes * (h + 1) + w.input * w.embedding;
   };
   std::int64_t hidden = 1;
   while (count(hidden + 1) <= parameters) ++hidden;
   if (count(hidden + 1) - parameters < parameters - count(hidden)) ++hidden;
   struct Network {
+    torch::nn::Embedding embedding{nullptr};
     Layer layer;
     torch::nn::Linear output;
     std::vector<torch::Tensor> parameters;
     std::unique_ptr<torch::optim::Adam> adam;
     torch::Tensor x, targets;
-    Network(std::int64_t input, std::int64_t hidden, std::int64_t classes)
-        : layer(Options(input, hidden)), output(hidden, classes) {
+    Network(const Workload& w, std::int64_t hidden)
+        : layer(Options(w.layer_input(), hidden)), output(hidden, w.classes) {
       parameters = layer->parameters();
+      if (w.embedding > 0) {
+        embedding = torch::nn::Embedding(w.input, w.embedding);
+        parameters.push_back(embedding->weight);
+      }
       for (const auto& p : output->parameters()) parameters.push_back(p);
       adam = std::make_unique<torch::optim::Adam>(parameters, torch::optim::AdamOptions(1e-3));
     }
   };
-  const auto network = std::make_shared<Network>(w.input, hidden, w.classes);
+  const auto network = std::make_shared<Network>(w, hidden);
   const auto ids = [&](const std::vector<std::int32_t>& v) {
     return torch::tensor(std::vector<std::int64_t>(v.begin(), v.end())).view({w.steps, w.batch});
   };
-  network->x = w.symbols ? torch::one_hot(ids(batch.symbols), w.input).to(torch::kFloat)
-                         : torch::tensor(batch.dense).view({w.steps, w.batch, w.input});
+  network->x = w.embedding > 0 ? ids(batch.symbols)
+               : w.symbols     ? torch::one_hot(ids(batch.symbols), w.input).to(torch::kFloat)
+                               : torch::tensor(batch.dense).view({w.steps, w.batch, w.input});
   network->targets = ids(batch.targets).slice(0, w.loss_from).reshape({-1});
   Contender c;
   c.row.cell = name;
   c.row.backend = "torch";
   c.row.parameters = count(hidden);
-  c.flop = update_flop(w, static_cast<double>(gates * hidden * (w.input + hidden)),
+  c.flop = update_flop(w, static_cast<double>(gates * hidden * (w.layer_input() + hidden)),
                        static_cast<double>(w.classes * hidden));
   c.update = [network, from = w.loss_from] {
     network->adam->zero_grad();
-    const auto hidden_values = std::get<0>(network->layer->forward(network->x)).slice(0, from);
+    const torch::Tensor x =
+        network->embedding ? network->embedding->forward(network->x) : network->x;
+    const auto hidden_values = std::get<0>(network->layer->forward(x)).slice(0, from);
     const auto logits = network->output->forward(hidden_values);
     torch::nn::functional::cross_entropy(logits.reshape({-1, logits.size(2)}), network->targets)
         .backward();
@@ -221,7 +229,7 @@ const std::vector<Workload>& workloads() {
   static const std::vector<Workload> table = {
       {"copy", "copy", 120, 10, 10, 9, 0, true},
       {"psmnist", "psmnist", 785, 100, 1, 10, 784, false},
-      {"char-lm", "char-lm", 150, 128, 200, 50, 0, false},
+      {"char-lm", "char-lm", 150, 128, 50, 50, 0, true, 200},
   };
   return table;
 }

@@ -14,8 +14,11 @@ struct Workload {
   std::string task;
   std::string size_class;
   int steps, batch, input, classes;
-  int loss_from;  // first step with a loss
-  bool symbols;   // one-hot input
+  int loss_from;      // first step with a loss
+  bool symbols;       // input by class, one-hot or embedded
+  int embedding = 0;  // its width; 0: none
+
+  int layer_input() const { return embedding > 0 ? embedding : input; }
 };
 const std::vector<Workload>& workloads();
 
