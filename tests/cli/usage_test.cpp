@@ -15,7 +15,8 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-const Arguments kCommands{"train", "eval", "bench", "reproduce", "list", "data", "doctor"};
+const Arguments kCommands{"train", "eval",      "sample", "inspect", "bench",
+                          "list",  "reproduce", "data",   "doctor"};
 
 TEST(Usage, AloneAndHelpShowTheCommandsAndExamples) {
   const Finished alone = nru({}), help = nru({"--help"});

@@ -1,0 +1,148 @@
+// The commands that look at a run: `nru inspect` and `nru sample`.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "../support/test_files.h"
+#include "program.h"
+#include "runs.h"
+
+namespace nru::test {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+
+// ---- inspect ------------------------------------------------------------------------------------
+
+class Inspect : public ::testing::Test {
+ protected:
+  void train(const Arguments& more = {}) {
+    const Finished finished = nru(small_run() + more + Arguments{"--out", run(), "--quiet"});
+    ASSERT_EQ(finished.code, 0) << finished.err;
+  }
+  std::string run() const { return (directory_ / "run").string(); }
+  std::string file(const std::string& name) const {
+    return read_bytes(directory_ / "run" / "inspect" / name);
+  }
+
+  TempDir directory_;
+};
+
+TEST_F(Inspect, ShowsParametersMemoryAndGradients) {
+  train();
+  const Finished finished = nru({"inspect", run()});
+  EXPECT_EQ(finished.code, 0) << finished.err;
+  EXPECT_THAT(finished.out,
+              AllOf(HasSubstr("layer.head_weight_l0"), HasSubstr("parameters in all"),
+                    HasSubstr("of all change"), HasSubstr("recall"), HasSubstr("|dL/dh|")));
+  EXPECT_THAT(file("memory.csv"), StartsWith("step,m0,m1,"));
+  EXPECT_THAT(file("memory_change.pgm"), StartsWith("P2\n"));
+  EXPECT_THAT(file("gradient_flow.csv"), StartsWith("step,norm\n0,"));
+  EXPECT_THAT(file("input.csv"), StartsWith("step,input,target\n0,"));
+  EXPECT_EQ(lines_in(file("memory.csv")), lines_in(file("input.csv")));
+  EXPECT_FALSE(fs::exists(directory_ / "run" / "inspect" / "groups.csv"));
+}
+
+TEST_F(Inspect, SharesInJsonAddUpToOne) {
+  train();
+  const Finished finished = nru({"inspect", run(), "--json", "--out", run() + "/elsewhere"});
+  const auto json = parse_json(finished.out);
+  double sum = 0;
+  for (const auto& part : json.at("memory").at("change")) sum += part.at("share").get<double>();
+  EXPECT_NEAR(sum, 1, 1e-9);
+  EXPECT_EQ(json.at("memory").at("part"), "m");
+  EXPECT_TRUE(fs::exists(directory_ / "run" / "elsewhere" / "memory.csv"));
+}
+
+TEST_F(Inspect, FollowsAStateThatIsNotReset) {
+  train({"--set", "task_options.reset_every=3", "--set", "task_options.evaluation_batches=6"});
+  const Finished finished = nru({"inspect", run()});
+  EXPECT_THAT(finished.out, HasSubstr("Sequences without a reset in between"));
+  EXPECT_EQ(lines_in(file("groups.csv")), 4);  // header, three positions
+}
+
+TEST_F(Inspect, WithoutGnuplotTheDataIsThereAndTheWayToGetItIsSaid) {
+  train();
+  const Finished finished = nru({"inspect", run()}, {.environment = {{"PATH", "/nowhere"}}});
+  EXPECT_EQ(finished.code, 0);
+  EXPECT_THAT(finished.err, AllOf(HasSubstr("no figures"), HasSubstr("gnuplot")));
+  EXPECT_THAT(file("memory.csv"), StartsWith("step,m0,"));
+  EXPECT_FALSE(fs::exists(directory_ / "run" / "inspect" / "memory_change.svg"));
+}
+
+TEST_F(Inspect, RefusesWhatIsNotThere) {
+  EXPECT_EQ(nru({"inspect", run()}).code, 2);
+  train();
+  const Finished beyond = nru({"inspect", run(), "--index", "100000"});
+  EXPECT_EQ(beyond.code, 2);
+  EXPECT_THAT(beyond.err, HasSubstr("index 100000 is beyond the test split"));
+  EXPECT_EQ(nru({"inspect", run(), "--index", "-1"}).code, 2);
+}
+
+// ---- sample -------------------------------------------------------------------------------------
+
+class Sample : public ::testing::Test {
+ protected:
+  // Twenty updates on a small text, which is gone afterwards.
+  void SetUp() override {
+    std::string text;
+    while (text.size() < 4000) text += "it was so, and it is so.\n";
+    write_bytes(directory_ / "text.txt", text);
+    const Finished finished =
+        nru({"train",   "--task",
+             "char-lm", "--cell",
+             "gru",     "--updates",
+             "20",      "--quiet",
+             "--out",   run(),
+             "--set",   "cell.hidden_size=12",
+             "--set",   "task_options.embedding=5",
+             "--set",   "task_options.window=20",
+             "--set",   "batch_size=4",
+             "--set",   "task_options.text=" + (directory_ / "text.txt").string()});
+    ASSERT_EQ(finished.code, 0) << finished.err;
+    fs::remove(directory_ / "text.txt");
+  }
+  std::string run() const { return (directory_ / "run").string(); }
+
+  TempDir directory_;
+};
+
+TEST_F(Sample, WritesTheSameTextForASeed) {
+  const Arguments sample{"sample", run(), "--prompt", "it was", "--length", "50", "--seed"};
+  const Finished first = nru(sample + Arguments{"3"}), again = nru(sample + Arguments{"3"}),
+                 other = nru(sample + Arguments{"4"});
+  EXPECT_EQ(first.code, 0) << first.err;
+  EXPECT_THAT(first.out, StartsWith("it was"));
+  EXPECT_EQ(first.out.size(), std::string("it was").size() + 50 + 1);
+  EXPECT_EQ(first.out, again.out);
+  EXPECT_NE(first.out, other.out);
+}
+
+TEST_F(Sample, AsJsonAndWithoutAPrompt) {
+  const Finished finished = nru({"sample", run(), "--length", "9", "--temperature", "0", "--json"});
+  const auto json = parse_json(finished.out);
+  EXPECT_EQ(json.at("text").get<std::string>().size(), 9u);
+  EXPECT_EQ(json.at("prompt"), "");
+  EXPECT_THAT(finished.err, IsEmpty());
+}
+
+TEST_F(Sample, SaysWhatIsWrong) {
+  const Finished unknown = nru({"sample", run(), "--prompt", "it % is"});
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("%"));
+  const Finished cold = nru({"sample", run(), "--temperature", "-1"});
+  EXPECT_EQ(cold.code, 2);
+  EXPECT_THAT(cold.err, HasSubstr("temperature -1 is not possible"));
+  EXPECT_EQ(nru({"sample", run(), "--length", "0"}).code, 2);
+  const std::string copy = (directory_ / "copy").string();
+  ASSERT_EQ(nru(small_run() + Arguments{"--out", copy, "--quiet"}).code, 0);
+  const Finished no_text = nru({"sample", copy});
+  EXPECT_EQ(no_text.code, 2);
+  EXPECT_THAT(no_text.err, HasSubstr("no vocabulary"));
+}
+
+}  // namespace
+}  // namespace nru::test
