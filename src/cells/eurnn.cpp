@@ -43,7 +43,7 @@ StepValues EURNNImpl::reference_step(const Tensor& x, const std::vector<Tensor>&
     const Tensor h = mod_relu(z, w("bias"), options.modrelu(), options.epsilon());
     return {h, {h}};
   }
-  const auto parts = [&](const Tensor& t) { return t.view({t.size(0), 2, -1}); };  // Re, Im
+  const auto parts = [&](const Tensor& t) { return t.reshape({t.size(0), 2, -1}); };  // Re, Im
   const Tensor z =
       butterfly_->apply(parts(h_prev), w("theta"), w("phi"), w("omega")) + parts(Ux);  // [B,2,n]
   const Tensor h = mod_relu(z, w("bias"), options.modrelu(), options.epsilon());
