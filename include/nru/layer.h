@@ -47,14 +47,16 @@ struct State {
 // Options that every layer has. XOptions derive from this with their own chained setters.
 template <class Derived>
 struct LayerOptions {
+  using Self = Derived;
+
   LayerOptions(std::int64_t input_size, std::int64_t hidden_size)
       : input_size_(input_size), hidden_size_(hidden_size) {}
 
 #define NRU_OPTION(type, name, ...)                     \
  public:                                                \
-  Derived& name(type value) {                           \
+  Self& name(type value) {                              \
     name##_ = std::move(value);                         \
-    return static_cast<Derived&>(*this);                \
+    return static_cast<Self&>(*this);                   \
   }                                                     \
   const type& name() const noexcept { return name##_; } \
                                                         \
@@ -148,7 +150,7 @@ class LayerImpl : public torch::nn::Module {
                                     const Weights& weights) const = 0;
   virtual void initialise(Initializer& init, const Weights& weights) const = 0;
 
-  // Registers and draws the parameters; the last line of every cell's constructor.
+  // Registers and draws the parameters; the last line of the constructor.
   void build();
 
   std::shared_ptr<torch::nn::Module> copy_into(std::shared_ptr<LayerImpl> copy,
@@ -199,5 +201,41 @@ class LayerImpl : public torch::nn::Module {
   std::vector<std::int64_t> state_widths_;
   std::vector<Kernels> kernels_;  // by stacked layer
 };
+
+// What a cell's file in src/cells/ defines: its checks, its kernel program, its equations in torch
+// operations and its initialisation (src/cells/cell.h).
+template <class Options>
+struct Cell;
+
+// The layer class of a cell. Defined in src/cells/cell.h and instantiated in the cell's file.
+template <class Impl, class OptionsOfCell>
+class CellLayer : public LayerImpl {
+ public:
+  using Options = OptionsOfCell;
+
+  explicit CellLayer(const Options& options);
+  CellLayer(std::int64_t input_size, std::int64_t hidden_size)
+      : CellLayer(Options(input_size, hidden_size)) {}
+  std::shared_ptr<torch::nn::Module> clone(const OptionalDevice& device = {}) const final;
+
+  const Options options;
+
+ private:
+  kernels::Program<float> float_program(std::int64_t input_size) const final;
+  kernels::Program<double> double_program(std::int64_t input_size) const final;
+  StepValues reference_step(const torch::Tensor& x, const std::vector<torch::Tensor>& state,
+                            const Weights& weights) const final;
+  void initialise(Initializer& init, const Weights& weights) const final;
+
+  std::shared_ptr<const Cell<Options>> cell_;
+};
+
+// The module XImpl with options XOptions, and X, its holder, as torch's own modules have them.
+#define NRU_LAYER(X)                                      \
+  class X##Impl : public CellLayer<X##Impl, X##Options> { \
+   public:                                                \
+    using CellLayer::CellLayer;                           \
+  };                                                      \
+  TORCH_MODULE(X)
 
 }  // namespace nru

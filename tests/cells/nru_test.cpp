@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "parameters.h"
 #include "runs.h"
 
 namespace nru {
@@ -210,43 +211,24 @@ TEST_P(NruWrite, AZeroDirectionWritesNothingAndHasFiniteGradients) {
 
 // ---- parameters ----
 
-void expect_uniform(const Tensor& t, double bound, const char* name) {
-  const double count = static_cast<double>(t.numel());
-  EXPECT_LE(largest(t), bound) << name;
-  EXPECT_GT(largest(t), 0.95 * bound) << name;
-  // Five standard errors of mean and second moment of U(-bound, bound).
-  EXPECT_LE(std::abs(t.mean().item<double>()), 5 * bound / std::sqrt(3 * count)) << name;
-  EXPECT_NEAR(t.square().mean().item<double>(), bound * bound / 3,
-              5 * bound * bound * std::sqrt(4.0 / 45 / count))
-      << name;
-}
-
 TEST(NruParameters, AreDrawnUniformlyByFanIn) {
   const std::int64_t I = 7, H = 300, M = 400, k = 4;
   for (const bool sees : {false, true}) {
     NRU made(NRUOptions(I, H).memory_size(M).heads(k).layer_norm(true).heads_see_input(sees));
-    made->to(torch::kDouble);
-    made->reset_parameters(1);
-    const Weights w = made->weights(0);
+    const Weights w = drawn(*made);
     const double fan = static_cast<double>(I + H + M),
                  head_fan = static_cast<double>((sees ? I : 0) + H + M);
-    expect_uniform(w("weight").detach(), 1 / std::sqrt(fan), "weight");
-    expect_uniform(w("bias").detach(), 1 / std::sqrt(fan), "bias");
-    expect_uniform(w("head_weight").detach(), 1 / std::sqrt(head_fan), "head_weight");
-    expect_uniform(w("head_bias").detach(), 1 / std::sqrt(head_fan), "head_bias");
+    expect_uniform(w("weight"), 1 / std::sqrt(fan), "weight");
+    expect_uniform(w("bias"), 1 / std::sqrt(fan), "bias");
+    expect_uniform(w("head_weight"), 1 / std::sqrt(head_fan), "head_weight");
+    expect_uniform(w("head_bias"), 1 / std::sqrt(head_fan), "head_bias");
     EXPECT_TRUE(torch::equal(w("norm_weight"), torch::ones({H}, torch::kDouble)));
     EXPECT_TRUE(torch::equal(w("norm_bias"), torch::zeros({H}, torch::kDouble)));
   }
 }
 
 TEST(NruParameters, HaveTheDocumentedNamesAndShapes) {
-  const auto shapes = [](const NRUOptions& o) {
-    std::vector<std::pair<std::string, std::vector<std::int64_t>>> all;
-    for (const auto& p : NRU(o)->named_parameters())
-      all.emplace_back(p.key(), p.value().sizes().vec());
-    return all;
-  };
-  using Shapes = decltype(shapes(NRUOptions(1, 1)));
+  const auto shapes = [](const NRUOptions& o) { return parameter_shapes(*NRU(o)); };
   const NRUOptions o = NRUOptions(3, 5).memory_size(16).heads(4);  // r = 8: 2k + 4r = 40 head rows
   EXPECT_EQ(shapes(NRUOptions(o).num_layers(2)), (Shapes{{"weight_l0", {5, 24}},
                                                          {"bias_l0", {5}},
