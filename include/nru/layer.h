@@ -107,8 +107,8 @@ struct StepValues {
 class LayerImpl : public torch::nn::Module {
  public:
   // x [T,B,I] (or [B,T,I] with batch_first) -> output [T,B,H], state after each row's last step. An
-  // empty state is zero. lengths [B], integer, 1..T: the output past a row's length is zero, and
-  // its final state is the one at its length.
+  // empty state is initial_state(). lengths [B], integer, 1..T: the output past a row's length is
+  // zero, and its final state is the one at its length.
   std::tuple<torch::Tensor, State> forward(const torch::Tensor& x, const State& state = {},
                                            const torch::Tensor& lengths = {});
 
@@ -119,6 +119,7 @@ class LayerImpl : public torch::nn::Module {
   // plots and analyses. Without gradients.
   std::vector<torch::Tensor> states(const torch::Tensor& x, const State& state = {});
 
+  // Zero, but for parts that the cell's header says otherwise of.
   State initial_state(std::int64_t batch) const;
 
   // Draws all parameters anew. The same seed gives the same network on every machine. Without one
@@ -182,7 +183,7 @@ class LayerImpl : public torch::nn::Module {
   Parameters own_parameters() const;
   void check_input(const torch::Tensor& x, std::int64_t dimensions,
                    const torch::Tensor& parameter) const;
-  State zero_state(std::int64_t batch, const torch::Tensor& like) const;
+  State initial_state(std::int64_t batch, const torch::Tensor& like) const;
   State checked_state(const State& state, std::int64_t batch, const torch::Tensor& like) const;
   torch::Tensor checked_lengths(const torch::Tensor& lengths, std::int64_t steps,
                                 std::int64_t batch) const;
@@ -199,7 +200,8 @@ class LayerImpl : public torch::nn::Module {
   LayerSettings settings_;
   std::vector<std::string> state_names_, parameter_names_;
   std::vector<std::int64_t> state_widths_;
-  std::vector<Kernels> kernels_;  // by stacked layer
+  std::vector<double> state_initial_;  // value of every entry of a part in initial_state()
+  std::vector<Kernels> kernels_;       // by stacked layer
 };
 
 // What a cell's file in src/cells/ defines: its checks, its kernel program, its equations in torch

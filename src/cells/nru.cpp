@@ -79,6 +79,8 @@ struct Cell<NRUOptions> : CellOf<NRUOptions> {
                 : text("direction") == "per_head" ? N::Direction::per_head
                                                   : N::Direction::shared);
     o.overflow(text("overflow") == "authors" ? N::Overflow::authors : N::Overflow::safe);
+    o.memory_update(text("memory_update") == "multiply" ? N::MemoryUpdate::multiply
+                                                        : N::MemoryUpdate::add);
     o.heads_see_input(get<bool>(map, "heads_see_input")).layer_norm(get<bool>(map, "layer_norm"));
   }
 
@@ -97,6 +99,7 @@ struct Cell<NRUOptions> : CellOf<NRUOptions> {
     s.heads_see_input = o.heads_see_input();
     s.layer_norm = o.layer_norm();
     s.authors_overflow = o.overflow() == N::Overflow::authors;
+    s.multiply_memory = o.memory_update() == N::MemoryUpdate::multiply;
     return kernels::nru_program<T>(s);
   }
 
@@ -135,7 +138,9 @@ struct Cell<NRUOptions> : CellOf<NRUOptions> {
     const Tensor write = directions(parts[2]), erase = directions(parts[3]);         // [B,k,M]
 
     const double c = options.combine() == N::Combine::mean ? 1.0 / static_cast<double>(k) : 1.0;
-    const Tensor m = m_prev + c * (alpha * write - beta * erase).sum(1);
+    const Tensor change = c * (alpha * write - beta * erase).sum(1);
+    const Tensor m =
+        options.memory_update() == N::MemoryUpdate::add ? m_prev + change : m_prev * change;
     return {h, {h, m}};
   }
 
@@ -177,6 +182,10 @@ const CellRegistrar registrar(cell_row<NRUImpl>({
                  std::string("safe"),
                  "norms: scale-safe, or frozen on float32 overflow as published",
                  {"safe", "authors"}},
+                {"memory_update",
+                 std::string("add"),
+                 "m = m' + the heads' sum, or m = m' * it, from a memory of ones",
+                 {"add", "multiply"}},
                 {"heads_see_input", false, "heads read x_t too, as the paper's text says", {}},
                 {"layer_norm", false, "layer norm on the pre-activation of h", {}}},
     .sizes = {{"copy",

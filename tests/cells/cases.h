@@ -74,6 +74,7 @@ inline std::vector<Case> nru_cases() {
   constexpr auto sum = N::Combine::sum;
   constexpr auto per_head = N::Direction::per_head, full = N::Direction::full;
   constexpr auto authors = N::Overflow::authors;
+  constexpr auto multiply = N::MemoryUpdate::multiply;
   return {
       row("smallest", o(1, 1, 1, 1)),
       row("k1_R3", o(3, 5, 1, 9)),
@@ -101,6 +102,10 @@ inline std::vector<Case> nru_cases() {
       row("full_relu_sum", o(3, 7, 3, 5).direction(full).head_activation(relu).combine(sum)),
       row("k2_R2_authors", o(3, 5, 2, 8).overflow(authors)),
       row("k9_straddles_authors", o(3, 5, 9, 4).overflow(authors)),
+      row("multiply", o(3, 5, 2, 8).memory_update(multiply)),
+      row("k9_straddles_multiply_relu",
+          o(3, 7, 9, 4).memory_update(multiply).head_activation(relu)),
+      row("full_multiply", o(3, 5, 3, 7).memory_update(multiply).direction(full)),
   };
 }
 

@@ -125,6 +125,42 @@ TEST_P(NruWrite, TheMeanOfEqualHeadsIsOneHead) {
   }
 }
 
+// m = m' times what the same heads would have added.
+TEST_P(NruWrite, MultiplyingTakesTheSumAsAFactor) {
+  constexpr auto multiply = NRUOptions::MemoryUpdate::multiply;
+  for (const auto& [k, m] : kSizes) {
+    SCOPED_TRACE(testing::Message() << "k = " << k << ", m = " << m);
+    const std::vector<double> alpha(k, 0.7), beta(k, -0.4);
+    const NRUOptions o = NRUOptions(3, 5).heads(k).memory_size(m);
+    NRU adds = layer(o, alpha, beta);
+    NRU multiplies = layer(NRUOptions(o).memory_update(multiply), alpha, beta);
+    const Problem p(*adds, {1, 3}, Through::both, 3);
+    const Tensor m_prev = p.state.m(), added = adds->states(p.x, p.state)[1] - m_prev;
+    expect_close(multiplies->states(p.x, p.state)[1], m_prev * added, 1e-12, "m");
+  }
+}
+
+// With weights of zero the factor is the same at every step, so the memory is its t-th power. The
+// published code starts at zero, where it would stay.
+TEST_P(NruWrite, AMultipliedMemoryStartsAtOne) {
+  const std::int64_t k = 2, m = 8, steps = 6;
+  NRU made = layer(
+      NRUOptions(3, 5).heads(k).memory_size(m).memory_update(NRUOptions::MemoryUpdate::multiply),
+      {1.7, 0.9}, {-0.4, 1.2});
+  {
+    const torch::NoGradGuard no_grad;
+    made->weights(0)("head_weight").zero_();
+  }
+  const Tensor x = normal_values({steps, 1, 3}, 5);
+  EXPECT_EQ(largest(made->initial_state(1).m() - 1), 0);
+  const Tensor states = made->states(x)[1];  // [T,1,M]
+  for (std::int64_t t = 0; t < steps; ++t)
+    expect_close(states[t], states[0].pow(static_cast<double>(t + 1)), 1e-12, "m");
+  State zero = made->initial_state(1);
+  zero.parts[1].zero_();
+  EXPECT_EQ(largest(made->states(x, zero)[1]), 0);
+}
+
 TEST_P(NruWrite, SwappingWriteAndEraseTurnsTheChangeRound) {
   for (const auto& [k, m] : kSizes) {
     NRU made(NRUOptions(3, 5).heads(k).memory_size(m).backend(GetParam()));

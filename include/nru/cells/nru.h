@@ -28,6 +28,10 @@
 // The L5 norm is computed scale-safe, the gradient through a clamped norm is zero, and a non-finite
 // direction writes nothing; the authors' float32 code instead freezes the memory when |p q|^5
 // overflows (overflow = authors).
+//
+// memory_update = multiply has m = m' * c sum_i (alpha_i v_i - beta_i v~_i) instead. The authors'
+// code offers it with a memory that starts at zero, and so stays zero for ever; here the memory of
+// this variant starts at one (a state that the caller gives is taken as it is).
 #pragma once
 
 #include <nru/layer.h>
@@ -43,6 +47,7 @@ struct NRUOptions : LayerOptions<NRUOptions> {
     full,      // no factorisation: k M
   };
   enum class Overflow { safe, authors };
+  enum class MemoryUpdate { add, multiply };
 
   using LayerOptions::LayerOptions;
 
@@ -52,6 +57,7 @@ struct NRUOptions : LayerOptions<NRUOptions> {
   NRU_OPTION(HeadActivation, head_activation, HeadActivation::linear);
   NRU_OPTION(Direction, direction, Direction::shared);
   NRU_OPTION(Overflow, overflow, Overflow::safe);
+  NRU_OPTION(MemoryUpdate, memory_update, MemoryUpdate::add);
   NRU_OPTION(bool, heads_see_input, false);
   NRU_OPTION(bool, layer_norm, false);  // on the pre-activation of h
 };
