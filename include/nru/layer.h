@@ -47,14 +47,16 @@ struct State {
 // Options that every layer has. XOptions derive from this with their own chained setters.
 template <class Derived>
 struct LayerOptions {
+  using Self = Derived;
+
   LayerOptions(std::int64_t input_size, std::int64_t hidden_size)
       : input_size_(input_size), hidden_size_(hidden_size) {}
 
 #define NRU_OPTION(type, name, ...)                     \
  public:                                                \
-  Derived& name(type value) {                           \
+  Self& name(type value) {                              \
     name##_ = std::move(value);                         \
-    return static_cast<Derived&>(*this);                \
+    return static_cast<Self&>(*this);                   \
   }                                                     \
   const type& name() const noexcept { return name##_; } \
                                                         \
@@ -105,8 +107,8 @@ struct StepValues {
 class LayerImpl : public torch::nn::Module {
  public:
   // x [T,B,I] (or [B,T,I] with batch_first) -> output [T,B,H], state after each row's last step. An
-  // empty state is zero. lengths [B], integer, 1..T: the output past a row's length is zero, and
-  // its final state is the one at its length.
+  // empty state is initial_state(). lengths [B], integer, 1..T: the output past a row's length is
+  // zero, and its final state is the one at its length.
   std::tuple<torch::Tensor, State> forward(const torch::Tensor& x, const State& state = {},
                                            const torch::Tensor& lengths = {});
 
@@ -117,6 +119,7 @@ class LayerImpl : public torch::nn::Module {
   // plots and analyses. Without gradients.
   std::vector<torch::Tensor> states(const torch::Tensor& x, const State& state = {});
 
+  // Zero, but for parts that the cell's header says otherwise of.
   State initial_state(std::int64_t batch) const;
 
   // Draws all parameters anew. The same seed gives the same network on every machine. Without one
@@ -148,7 +151,7 @@ class LayerImpl : public torch::nn::Module {
                                     const Weights& weights) const = 0;
   virtual void initialise(Initializer& init, const Weights& weights) const = 0;
 
-  // Registers and draws the parameters; the last line of every cell's constructor.
+  // Registers and draws the parameters; the last line of the constructor.
   void build();
 
   std::shared_ptr<torch::nn::Module> copy_into(std::shared_ptr<LayerImpl> copy,
@@ -180,7 +183,7 @@ class LayerImpl : public torch::nn::Module {
   Parameters own_parameters() const;
   void check_input(const torch::Tensor& x, std::int64_t dimensions,
                    const torch::Tensor& parameter) const;
-  State zero_state(std::int64_t batch, const torch::Tensor& like) const;
+  State initial_state(std::int64_t batch, const torch::Tensor& like) const;
   State checked_state(const State& state, std::int64_t batch, const torch::Tensor& like) const;
   torch::Tensor checked_lengths(const torch::Tensor& lengths, std::int64_t steps,
                                 std::int64_t batch) const;
@@ -197,7 +200,44 @@ class LayerImpl : public torch::nn::Module {
   LayerSettings settings_;
   std::vector<std::string> state_names_, parameter_names_;
   std::vector<std::int64_t> state_widths_;
-  std::vector<Kernels> kernels_;  // by stacked layer
+  std::vector<double> state_initial_;  // value of every entry of a part in initial_state()
+  std::vector<Kernels> kernels_;       // by stacked layer
 };
+
+// What a cell's file in src/cells/ defines: its checks, its kernel program, its equations in torch
+// operations and its initialisation (src/cells/cell.h).
+template <class Options>
+struct Cell;
+
+// The layer class of a cell. Defined in src/cells/cell.h and instantiated in the cell's file.
+template <class Impl, class OptionsOfCell>
+class CellLayer : public LayerImpl {
+ public:
+  using Options = OptionsOfCell;
+
+  explicit CellLayer(const Options& options);
+  CellLayer(std::int64_t input_size, std::int64_t hidden_size)
+      : CellLayer(Options(input_size, hidden_size)) {}
+  std::shared_ptr<torch::nn::Module> clone(const OptionalDevice& device = {}) const final;
+
+  const Options options;
+
+ private:
+  kernels::Program<float> float_program(std::int64_t input_size) const final;
+  kernels::Program<double> double_program(std::int64_t input_size) const final;
+  StepValues reference_step(const torch::Tensor& x, const std::vector<torch::Tensor>& state,
+                            const Weights& weights) const final;
+  void initialise(Initializer& init, const Weights& weights) const final;
+
+  std::shared_ptr<const Cell<Options>> cell_;
+};
+
+// The module XImpl with options XOptions, and X, its holder, as torch's own modules have them.
+#define NRU_LAYER(X)                                      \
+  class X##Impl : public CellLayer<X##Impl, X##Options> { \
+   public:                                                \
+    using CellLayer::CellLayer;                           \
+  };                                                      \
+  TORCH_MODULE(X)
 
 }  // namespace nru

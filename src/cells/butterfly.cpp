@@ -56,7 +56,7 @@ Tensor TorchButterfly::apply(const Tensor& x, const Tensor& theta) const {
 Tensor TorchButterfly::apply(const Tensor& x, const Tensor& theta, const Tensor& phi,
                              const Tensor& omega) const {
   const auto device = x.device();
-  const Tensor t = sign_.to(x.options()) * theta.take(angle_.to(device));            // [L,n]
+  const Tensor t = sign_.to(x.options()) * theta.take(angle_.to(device));      // [L,n]
   const Tensor f = (sign_ > 0).to(x.options()) * phi.take(angle_.to(device));  // at b only
   const Tensor C = t.cos(), S = t.sin(), partner = partner_.to(device);
   Tensor y = x;
@@ -101,10 +101,6 @@ std::vector<OptionSpec> butterfly_options(double epsilon) {
            std::string("authors"),
            "output layer: U(+-sqrt(6/(I+O))) and bias 0.01 as published, or Xavier-normal and 0",
            {"authors", "xavier"}}};
-}
-
-ModReLU modrelu_option(const OptionMap& options) {
-  return get<std::string>(options, "modrelu") == "sign" ? ModReLU::sign : ModReLU::smooth;
 }
 
 void initialise_butterfly_output(Initializer& init, const Tensor& weight, const Tensor& bias,

@@ -1,5 +1,5 @@
-// What the reference of EURNN and GORU share: the butterfly and the modReLU in torch operations, the
-// checks of their options, and the output layer that their authors' code draws.
+// What the reference of EURNN and GORU share: the butterfly and the modReLU in torch operations,
+// the checks of their options, and the output layer that their authors' code draws.
 #pragma once
 
 #include <nru/cells/eurnn.h>
@@ -13,8 +13,8 @@
 
 namespace nru {
 
-// Q of include/nru/cells/eurnn.h. Layer l is y_j = cos(t_j) x_j + sin(t_j) x_{partner of j} with t =
-// -theta at a and theta at b of a pair, and 0 where there is no partner.
+// Q of include/nru/cells/eurnn.h. Layer l is y_j = cos(t_j) x_j + sin(t_j) x_{partner of j} with t
+// = -theta at a and theta at b of a pair, and 0 where there is no partner.
 class TorchButterfly {
  public:
   explicit TorchButterfly(std::int64_t n);
@@ -39,9 +39,15 @@ kernels::ModRelu kernel_form(ModReLU form);
 // Throws nru::Error for a size or an epsilon that cannot be.
 void check_butterfly(std::int64_t hidden_size, bool strict_fft, double epsilon);
 
-// The options of both in the table of cells, and their values.
+// The options of both, as rows of the table of cells declare them, and their values.
 std::vector<OptionSpec> butterfly_options(double epsilon);
-ModReLU modrelu_option(const OptionMap& options);
+
+template <class Options>
+void read_butterfly_options(const OptionMap& map, Options& o) {
+  o.modrelu(get<std::string>(map, "modrelu") == "sign" ? ModReLU::sign : ModReLU::smooth);
+  o.epsilon(get<double>(map, "epsilon"));
+  o.strict_fft(get<bool>(map, "strict_fft"));
+}
 
 // The output layer of EURNN and GORU networks (option output_init): V ~ U(+-sqrt(6/(I+O))) and c =
 // 0.01 as in their authors' code, which makes up for the tiny states of the start; or as for all

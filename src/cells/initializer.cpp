@@ -79,6 +79,12 @@ void Initializer::orthogonal(const torch::Tensor& to) {
   to.copy_(values);
 }
 
+void Initializer::gates(const torch::Tensor& weight_ih, const torch::Tensor& weight_hh) {
+  const std::int64_t H = weight_hh.size(1);
+  for (const torch::Tensor& U : weight_ih.split(H)) xavier_normal(U);
+  for (const torch::Tensor& W : weight_hh.split(H)) orthogonal(W);
+}
+
 torch::Tensor Initializer::chrono(std::int64_t units, std::int64_t t_max, bool integers) {
   const std::uint64_t index = tensors_++;
   auto values = torch::empty({units}, torch::kDouble);

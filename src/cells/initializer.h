@@ -24,6 +24,9 @@ class Initializer {
   void xavier_uniform(const torch::Tensor& to,
                       double gain = 1);      // U(-b, b), b = gain sqrt(6/(in+out)): that variance
   void orthogonal(const torch::Tensor& to);  // square, from the Haar measure
+  // The matrices of a cell with gates, stacked as in torch: [gH, I] Xavier-normal and [gH, H]
+  // orthogonal, each gate for itself.
+  void gates(const torch::Tensor& weight_ih, const torch::Tensor& weight_hh);
   // Chrono draws u for each unit: integers {1..t_max}, or the reals [1, t_max-1]. Returns log u in
   // double.
   torch::Tensor chrono(std::int64_t units, std::int64_t t_max, bool integers);

@@ -51,6 +51,7 @@ void LayerImpl::stack() {
   kernels_.clear();
   state_names_.clear();
   state_widths_.clear();
+  state_initial_.clear();
   parameter_names_.clear();
   for (std::int64_t layer = 0; layer < settings_.num_layers; ++layer) {
     kernels_.push_back(
@@ -62,6 +63,7 @@ void LayerImpl::stack() {
     if (part.kind != kernels::PartKind::state) continue;
     state_names_.push_back(part.name);
     state_widths_.push_back(part.width);
+    state_initial_.push_back(part.initial);
   }
   for (const auto& parameter : first.parameters) parameter_names_.push_back(parameter.name);
 }
@@ -114,14 +116,15 @@ std::shared_ptr<const kernels::Program<double>> LayerImpl::program(std::int64_t 
 }
 
 State LayerImpl::initial_state(std::int64_t batch) const {
-  return zero_state(batch, parameters().front());
+  return initial_state(batch, parameters().front());
 }
 
-State LayerImpl::zero_state(std::int64_t batch, const Tensor& like) const {
+State LayerImpl::initial_state(std::int64_t batch, const Tensor& like) const {
   const auto options = like.options().requires_grad(false);
   State state;
-  for (const std::int64_t width : state_widths_) {
-    state.parts.push_back(torch::zeros({settings_.num_layers, batch, width}, options));
+  for (std::size_t p = 0; p < state_widths_.size(); ++p) {
+    state.parts.push_back(
+        torch::full({settings_.num_layers, batch, state_widths_[p]}, state_initial_[p], options));
   }
   return state;
 }
@@ -148,7 +151,7 @@ void LayerImpl::check_input(const Tensor& x, std::int64_t dimensions,
 }
 
 State LayerImpl::checked_state(const State& state, std::int64_t batch, const Tensor& like) const {
-  if (state.empty()) return zero_state(batch, like);
+  if (state.empty()) return initial_state(batch, like);
   if (state.parts.size() != state_widths_.size()) {
     throw Error(fmt::format("the state must have {} parts ({}), got {}", state_widths_.size(),
                             fmt::join(state_names_, ", "), state.parts.size()));

@@ -1,20 +1,13 @@
-// The NRU as a torch module: its options, its equations in torch operations, its initialisation,
-// its row in the table.
+// The NRU: its equations in torch operations, its initialisation, its row in the table.
 #include <nru/cells/nru.h>
-#include <nru/error.h>
-
-#include <fmt/format.h>
 
 #include <cmath>
 
-#include "cells/initializer.h"
-#include "cells/registry.h"
+#include "cells/cell.h"
 #include "kernels/nru.h"
 
 namespace nru {
 namespace {
-
-using torch::Tensor;
 
 constexpr double kClamp = 1e-12;            // v = f(.) / max(|f(.)|_5, kClamp)
 constexpr double kAuthorsLargest = 5.07e7;  // FLT_MAX^(1/5)
@@ -32,43 +25,6 @@ std::int64_t nearest_memory_size(std::int64_t size, std::int64_t factor) {
     if (is_square(factor * (size - distance))) return size - distance;
     if (is_square(factor * (size + distance))) return size + distance;
   }
-}
-
-void check(const NRUOptions& o) {
-  if (o.memory_size() < 1)
-    throw Error(fmt::format("memory_size must be at least 1, got {}", o.memory_size()));
-  if (o.heads() < 1) throw Error(fmt::format("heads must be at least 1, got {}", o.heads()));
-  if (o.heads() > kLargestProduct / o.memory_size()) {
-    throw Error(
-        fmt::format("heads * memory_size must be at most {}, got heads = {} and memory_size = {}",
-                    kLargestProduct, o.heads(), o.memory_size()));
-  }
-  using Direction = NRUOptions::Direction;
-  const std::int64_t factor = o.direction() == Direction::shared ? o.heads() : 1;
-  if (o.direction() == Direction::full || is_square(factor * o.memory_size())) return;
-  throw Error(
-      fmt::format("{} must be a square, got heads = {} and memory_size = {}; the nearest "
-                  "memory_size that works is {}",
-                  o.direction() == Direction::shared ? "heads * memory_size"
-                                                     : "memory_size (direction per_head)",
-                  o.heads(), o.memory_size(), nearest_memory_size(o.memory_size(), factor)));
-}
-
-kernels::NruShape shape(const NRUOptions& o, std::int64_t input_size) {
-  kernels::NruShape s;
-  s.input = static_cast<int>(input_size);
-  s.hidden = static_cast<int>(o.hidden_size());
-  s.memory = static_cast<int>(o.memory_size());
-  s.heads = static_cast<int>(o.heads());
-  s.direction = o.direction() == NRUOptions::Direction::shared     ? kernels::NruDirection::shared
-                : o.direction() == NRUOptions::Direction::per_head ? kernels::NruDirection::per_head
-                                                                   : kernels::NruDirection::full;
-  s.sum_heads = o.combine() == NRUOptions::Combine::sum;
-  s.relu_heads = o.head_activation() == NRUOptions::HeadActivation::relu;
-  s.heads_see_input = o.heads_see_input();
-  s.layer_norm = o.layer_norm();
-  s.authors_overflow = o.overflow() == NRUOptions::Overflow::authors;
-  return s;
 }
 
 // V [B,k,M] -> V / max(|V|_5, clamp) over M. The norm is taken relative to the largest entry, so
@@ -89,94 +45,122 @@ Tensor normalise(const Tensor& V, NRUOptions::Overflow overflow) {
 
 }  // namespace
 
-NRUImpl::NRUImpl(const NRUOptions& o) : LayerImpl(LayerSettings::from(o)), options(o) {
-  check(o);
-  build();
-}
+template <>
+struct Cell<NRUOptions> : CellOf<NRUOptions> {
+  using CellOf::CellOf;
+  using N = NRUOptions;
 
-// Head outputs of one side -> unit directions [B,k,M].
-Tensor NRUImpl::directions(const Tensor& numbers) const {
-  const std::int64_t B = numbers.size(0), k = options.heads(), M = options.memory_size();
-  Tensor V;
-  if (options.direction() == NRUOptions::Direction::full) {
-    V = numbers.reshape({B, k, M});
-  } else {
-    const std::int64_t blocks = options.direction() == NRUOptions::Direction::per_head ? k : 1;
-    const auto pq = numbers.reshape({B, 2, blocks, -1});  // p of all blocks, then q
-    const Tensor p = pq.select(1, 0).unsqueeze(3), q = pq.select(1, 1).unsqueeze(2);
-    V = (p * q).reshape({B, k, M});  // vec(p q^T), row-major, cut into heads
+  static void check(const NRUOptions& o) {
+    if (o.memory_size() < 1)
+      throw Error(fmt::format("memory_size must be at least 1, got {}", o.memory_size()));
+    if (o.heads() < 1) throw Error(fmt::format("heads must be at least 1, got {}", o.heads()));
+    if (o.heads() > kLargestProduct / o.memory_size()) {
+      throw Error(
+          fmt::format("heads * memory_size must be at most {}, got heads = {} and memory_size = {}",
+                      kLargestProduct, o.heads(), o.memory_size()));
+    }
+    const std::int64_t factor = o.direction() == N::Direction::shared ? o.heads() : 1;
+    if (o.direction() == N::Direction::full || is_square(factor * o.memory_size())) return;
+    throw Error(
+        fmt::format("{} must be a square, got heads = {} and memory_size = {}; the nearest "
+                    "memory_size that works is {}",
+                    o.direction() == N::Direction::shared ? "heads * memory_size"
+                                                          : "memory_size (direction per_head)",
+                    o.heads(), o.memory_size(), nearest_memory_size(o.memory_size(), factor)));
   }
-  if (options.head_activation() == NRUOptions::HeadActivation::relu) V = V.relu();
-  return normalise(V, options.overflow());
-}
 
-StepValues NRUImpl::reference_step(const Tensor& x, const std::vector<Tensor>& state,
-                                   const Weights& w) const {
-  const Tensor &h_prev = state[0], &m_prev = state[1];  // [B,H], [B,M]
-  const bool relu = options.head_activation() == NRUOptions::HeadActivation::relu;
-  const auto f = [relu](const Tensor& t) { return relu ? t.relu() : t; };
-
-  Tensor a = torch::linear(torch::cat({x, h_prev, m_prev}, 1), w("weight"), w("bias"));
-  if (options.layer_norm())
-    a = torch::layer_norm(a, {a.size(1)}, w("norm_weight"), w("norm_bias"), 1e-5);
-  const Tensor h = a.relu();
-
-  const Tensor zeta = torch::cat(options.heads_see_input() ? std::vector<Tensor>{x, h, m_prev}
-                                                           : std::vector<Tensor>{h, m_prev},
-                                 1);
-  const Tensor heads = torch::linear(zeta, w("head_weight"), w("head_bias"));  // [B, 2k + 2D]
-  const std::int64_t k = options.heads(), D = (heads.size(1) - 2 * k) / 2;
-  const auto parts = heads.split_with_sizes({k, k, D, D}, 1);
-  const Tensor alpha = f(parts[0]).unsqueeze(2), beta = f(parts[1]).unsqueeze(2);  // [B,k,1]
-  const Tensor write = directions(parts[2]), erase = directions(parts[3]);         // [B,k,M]
-
-  const double c =
-      options.combine() == NRUOptions::Combine::mean ? 1.0 / static_cast<double>(k) : 1.0;
-  const Tensor m = m_prev + c * (alpha * write - beta * erase).sum(1);
-  return {h, {h, m}};
-}
-
-void NRUImpl::initialise(Initializer& init, const Weights& w) const {
-  init.linear(w("weight"), w("weight").size(1));
-  init.linear(w("bias"), w("weight").size(1));
-  if (options.layer_norm()) {
-    init.constant(w("norm_weight"), 1);
-    init.constant(w("norm_bias"), 0);
+  static void read(const OptionMap& map, NRUOptions& o) {
+    const auto text = [&](const char* key) { return get<std::string>(map, key); };
+    o.memory_size(get<std::int64_t>(map, "memory_size")).heads(get<std::int64_t>(map, "heads"));
+    o.combine(text("combine") == "sum" ? N::Combine::sum : N::Combine::mean);
+    o.head_activation(text("head_activation") == "relu" ? N::HeadActivation::relu
+                                                        : N::HeadActivation::linear);
+    o.direction(text("direction") == "full"       ? N::Direction::full
+                : text("direction") == "per_head" ? N::Direction::per_head
+                                                  : N::Direction::shared);
+    o.overflow(text("overflow") == "authors" ? N::Overflow::authors : N::Overflow::safe);
+    o.memory_update(text("memory_update") == "multiply" ? N::MemoryUpdate::multiply
+                                                        : N::MemoryUpdate::add);
+    o.heads_see_input(get<bool>(map, "heads_see_input")).layer_norm(get<bool>(map, "layer_norm"));
   }
-  init.linear(w("head_weight"), w("head_weight").size(1));
-  init.linear(w("head_bias"), w("head_weight").size(1));
-}
 
-kernels::Program<float> NRUImpl::float_program(std::int64_t input_size) const {
-  return kernels::nru_program<float>(shape(options, input_size));
-}
-kernels::Program<double> NRUImpl::double_program(std::int64_t input_size) const {
-  return kernels::nru_program<double>(shape(options, input_size));
-}
+  template <class T>
+  static kernels::Program<T> program(const NRUOptions& o, int input_size) {
+    kernels::NruShape s;
+    s.input = input_size;
+    s.hidden = static_cast<int>(o.hidden_size());
+    s.memory = static_cast<int>(o.memory_size());
+    s.heads = static_cast<int>(o.heads());
+    s.direction = o.direction() == N::Direction::shared     ? kernels::NruDirection::shared
+                  : o.direction() == N::Direction::per_head ? kernels::NruDirection::per_head
+                                                            : kernels::NruDirection::full;
+    s.sum_heads = o.combine() == N::Combine::sum;
+    s.relu_heads = o.head_activation() == N::HeadActivation::relu;
+    s.heads_see_input = o.heads_see_input();
+    s.layer_norm = o.layer_norm();
+    s.authors_overflow = o.overflow() == N::Overflow::authors;
+    s.multiply_memory = o.memory_update() == N::MemoryUpdate::multiply;
+    return kernels::nru_program<T>(s);
+  }
 
-std::shared_ptr<torch::nn::Module> NRUImpl::clone(const OptionalDevice& device) const {
-  return copy_into(std::make_shared<NRUImpl>(options), device);
-}
+  // Head outputs of one side -> unit directions [B,k,M].
+  Tensor directions(const Tensor& numbers) const {
+    const std::int64_t B = numbers.size(0), k = options.heads(), M = options.memory_size();
+    Tensor V;
+    if (options.direction() == N::Direction::full) {
+      V = numbers.reshape({B, k, M});
+    } else {
+      const std::int64_t blocks = options.direction() == N::Direction::per_head ? k : 1;
+      const auto pq = numbers.reshape({B, 2, blocks, -1});  // p of all blocks, then q
+      const Tensor p = pq.select(1, 0).unsqueeze(3), q = pq.select(1, 1).unsqueeze(2);
+      V = (p * q).reshape({B, k, M});  // vec(p q^T), row-major, cut into heads
+    }
+    if (options.head_activation() == N::HeadActivation::relu) V = V.relu();
+    return normalise(V, options.overflow());
+  }
+
+  StepValues step(const Tensor& x, const Tensors& state, const Weights& w) const {
+    const Tensor &h_prev = state[0], &m_prev = state[1];  // [B,H], [B,M]
+    const bool relu = options.head_activation() == N::HeadActivation::relu;
+    const auto f = [relu](const Tensor& t) { return relu ? t.relu() : t; };
+
+    Tensor a = torch::linear(torch::cat({x, h_prev, m_prev}, 1), w("weight"), w("bias"));
+    if (options.layer_norm())
+      a = torch::layer_norm(a, {a.size(1)}, w("norm_weight"), w("norm_bias"), 1e-5);
+    const Tensor h = a.relu();
+
+    const Tensor zeta =
+        torch::cat(options.heads_see_input() ? Tensors{x, h, m_prev} : Tensors{h, m_prev}, 1);
+    const Tensor heads = torch::linear(zeta, w("head_weight"), w("head_bias"));  // [B, 2k + 2D]
+    const std::int64_t k = options.heads(), D = (heads.size(1) - 2 * k) / 2;
+    const auto parts = heads.split_with_sizes({k, k, D, D}, 1);
+    const Tensor alpha = f(parts[0]).unsqueeze(2), beta = f(parts[1]).unsqueeze(2);  // [B,k,1]
+    const Tensor write = directions(parts[2]), erase = directions(parts[3]);         // [B,k,M]
+
+    const double c = options.combine() == N::Combine::mean ? 1.0 / static_cast<double>(k) : 1.0;
+    const Tensor change = c * (alpha * write - beta * erase).sum(1);
+    const Tensor m =
+        options.memory_update() == N::MemoryUpdate::add ? m_prev + change : m_prev * change;
+    return {h, {h, m}};
+  }
+
+  void initialise(Initializer& init, const Weights& w) const {
+    init.linear(w("weight"), w("weight").size(1));
+    init.linear(w("bias"), w("weight").size(1));
+    if (options.layer_norm()) {
+      init.constant(w("norm_weight"), 1);
+      init.constant(w("norm_bias"), 0);
+    }
+    init.linear(w("head_weight"), w("head_weight").size(1));
+    init.linear(w("head_bias"), w("head_weight").size(1));
+  }
+};
+
+template class CellLayer<NRUImpl, NRUOptions>;
 
 namespace {
 
-NRUOptions from_map(std::int64_t input_size, const OptionMap& map) {
-  const auto text = [&](const char* key) { return get<std::string>(map, key); };
-  NRUOptions o(input_size, get<std::int64_t>(map, "hidden_size"));
-  o.memory_size(get<std::int64_t>(map, "memory_size")).heads(get<std::int64_t>(map, "heads"));
-  o.combine(text("combine") == "sum" ? NRUOptions::Combine::sum : NRUOptions::Combine::mean);
-  o.head_activation(text("head_activation") == "relu" ? NRUOptions::HeadActivation::relu
-                                                      : NRUOptions::HeadActivation::linear);
-  o.direction(text("direction") == "full"       ? NRUOptions::Direction::full
-              : text("direction") == "per_head" ? NRUOptions::Direction::per_head
-                                                : NRUOptions::Direction::shared);
-  o.overflow(text("overflow") == "authors" ? NRUOptions::Overflow::authors
-                                           : NRUOptions::Overflow::safe);
-  o.heads_see_input(get<bool>(map, "heads_see_input")).layer_norm(get<bool>(map, "layer_norm"));
-  return o;
-}
-
-const CellRegistrar registrar({
+const CellRegistrar registrar(cell_row<NRUImpl>({
     .name = "nru",
     .summary = "Non-saturating Recurrent Unit: a ReLU network that writes to an external memory",
     .options = {{"hidden_size", std::int64_t{80}, "units of h", {}},
@@ -198,6 +182,10 @@ const CellRegistrar registrar({
                  std::string("safe"),
                  "norms: scale-safe, or frozen on float32 overflow as published",
                  {"safe", "authors"}},
+                {"memory_update",
+                 std::string("add"),
+                 "m = m' + the heads' sum, or m = m' * it, from a memory of ones",
+                 {"add", "multiply"}},
                 {"heads_see_input", false, "heads read x_t too, as the paper's text says", {}},
                 {"layer_norm", false, "layer norm on the pre-activation of h", {}}},
     .sizes = {{"copy",
@@ -216,16 +204,7 @@ const CellRegistrar registrar({
     .authors_preset = {{"copy@100", {{"clip_norm", 0.5}, {"amsgrad", true}}},
                        {"copy@200", {{"clip_norm", 0.5}, {"amsgrad", true}}},
                        {"copy-variable@200", {{"clip_norm", 1.0}, {"amsgrad", true}}}},
-    .make = [](std::int64_t input_size, const OptionMap& map) -> std::shared_ptr<LayerImpl> {
-      return std::make_shared<NRUImpl>(from_map(input_size, map));
-    },
-    .parameters =
-        [](std::int64_t input_size, const OptionMap& map) {
-          const NRUOptions o = from_map(input_size, map);
-          check(o);
-          return kernels::nru_program<float>(shape(o, input_size)).parameters;
-        },
-});
+}));
 
 }  // namespace
 }  // namespace nru

@@ -29,10 +29,11 @@ struct CellInfo {
   // Defaults of the cell's class, nru::X and nru.X in Python, where they differ from `options`,
   // whose defaults are the paper's runs.
   OptionMap class_defaults = {};
-  std::function<std::shared_ptr<LayerImpl>(std::int64_t input_size, const OptionMap& options)> make;
+  std::function<std::shared_ptr<LayerImpl>(std::int64_t input_size, const OptionMap& options)>
+      make = {};
   // Names and shapes of the layer's parameters, without drawing any.
   std::function<std::vector<kernels::Parameter>(std::int64_t input_size, const OptionMap& options)>
-      parameters;
+      parameters = {};
   // Draws the output layer, V [O,H] and c [O], of a network with this cell. Empty: V Xavier-normal,
   // c = 0.
   std::function<void(Initializer& init, const torch::Tensor& weight, const torch::Tensor& bias,
@@ -46,7 +47,7 @@ const std::vector<CellInfo>& cells();
 // Throws nru::Error with the nearest name when there is no such cell.
 const CellInfo& find_cell(std::string_view name);
 
-// A cell's file holds one per row of the table.
+// A cell's file holds one per row of the table; cell_row() of cells/cell.h makes the row.
 class CellRegistrar {
  public:
   explicit CellRegistrar(CellInfo info);

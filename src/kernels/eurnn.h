@@ -14,9 +14,9 @@ struct EurnnShape {
   double epsilon = 0.01;              // of the modReLU
 };
 
-// Parameters: theta [P] (P angles of the butterfly), (complex: phi [P], omega [n],) weight_ih [n, I]
-// (complex: [2n, I], Re then Im), bias [n] of the modReLU. State part: h [n] (complex: [2n], Re then
-// Im). The output is h, or Re h.
+// Parameters: theta [P] (P angles of the butterfly), (complex: phi [P], omega [n],) weight_ih [n,
+// I] (complex: [2n, I], Re then Im), bias [n] of the modReLU. State part: h [n] (complex: [2n], Re
+// then Im). The output is h, or Re h.
 template <class T>
 Program<T> eurnn_program(const EurnnShape& shape);
 

@@ -14,7 +14,8 @@ struct GoruShape {
 };
 
 // Parameters: theta [P] (P angles of the butterfly), weight_candidate [n, I], weight_ih [2n, I],
-// weight_hh [2n, n], bias_ih [2n], bias_candidate [n] of the modReLU; gate order r g. State part: h.
+// weight_hh [2n, n], bias_ih [2n], bias_candidate [n] of the modReLU; gate order r g. State part:
+// h.
 template <class T>
 Program<T> goru_program(const GoruShape& shape);
 

@@ -24,13 +24,14 @@ struct NruShape {
   bool layer_norm = false;       // on the pre-activation of h
   bool authors_overflow =
       false;  // a head whose norm overflows float32 writes nothing, as in the published runs
-  bool general_write = false;  // never use the factored write: for tests and comparisons
+  bool multiply_memory = false;  // m = m' * sum instead of m' + sum, from m = 1
+  bool general_write = false;    // never use the factored write: for tests and comparisons
 
   int rank() const;  // r = sqrt(heads * memory), shared direction; throws if it is not an integer
   int direction_size() const;  // head outputs that make the directions of one side (write or erase)
   int head_outputs() const { return 2 * heads + 2 * direction_size(); }
-  bool factored_write()
-      const;  // heads divides rank(): every write is of rank one (linear) or two (ReLU)
+  // heads divides rank(): every write that is added is of rank one (linear) or two (ReLU)
+  bool factored_write() const;
 };
 
 // Parameters: weight [H, I+H+M] over [x; h'; m'], bias [H], (norm_weight [H], norm_bias [H]),

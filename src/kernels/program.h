@@ -37,6 +37,7 @@ struct Part {
   // term behind (m_t = m_{t-1} + ...); otherwise nothing is left of it, and the first product that
   // reaches the previous value overwrites.
   bool carries = false;
+  double initial = 0;  // of a state part whose initial value the caller does not give
 };
 
 struct Parameter {

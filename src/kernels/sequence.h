@@ -24,7 +24,7 @@ struct SequenceInputs {
   const T* const* parameters = nullptr;   // by parameter of the program
   const T* dense = nullptr;               // [T, B, I], or:
   const std::int32_t* symbols = nullptr;  // [T, B], each a one-hot input of width I
-  const T* const* initial = nullptr;      // by state part, in order: [B, width]; null = zero
+  const T* const* initial = nullptr;  // by state part, in order: [B, width]; null: Part::initial
   const std::int64_t* lengths = nullptr;  // [B], 1..T; null = all T
 };
 

@@ -1,11 +1,11 @@
-// A layer whose state is h alone, beside torch's own of the same function: outputs, final states
-// and gradients.
+// A layer beside torch's own of the same function: outputs, final states and gradients.
 #pragma once
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <tuple>
+#include <type_traits>
 #include <vector>
 
 #include "runs.h"
@@ -29,6 +29,20 @@ inline Tensor torchs_value(const TorchValues& theirs, std::string name, std::int
   return value + other;
 }
 
+// torch's LSTM takes and gives its state as a tuple, the others as a tensor.
+template <class Torchs>
+std::tuple<Tensor, State> forward_of(Torchs& layer, const Tensor& x, const State& state) {
+  if constexpr (std::is_same_v<Torchs, torch::nn::LSTM>) {
+    const auto [output, last] =
+        state.empty() ? layer->forward(x)
+                      : layer->forward(x, std::make_tuple(state.parts[0], state.parts[1]));
+    return {output, State{{std::get<0>(last), std::get<1>(last)}}};
+  } else {
+    const auto [output, last] = state.empty() ? layer->forward(x) : layer->forward(x, state.h());
+    return {output, State{{last}}};
+  }
+}
+
 template <class Ours, class Torchs>
 void expect_equal_to_torch(Ours& ours, Torchs& torchs, bool with_state, std::int64_t own = 0) {
   const bool batch_first = ours->settings().batch_first;
@@ -48,18 +62,19 @@ void expect_equal_to_torch(Ours& ours, Torchs& torchs, bool with_state, std::int
     p.x = p.x.detach().transpose(0, 1).contiguous().requires_grad_();
     p.output_weights = p.output_weights.transpose(0, 1).contiguous();
   }
-  const auto [output, last] = ours->forward(p.x, with_state ? p.state : State{});
-  const auto [expected, expected_h] =
-      with_state ? torchs->forward(p.x, p.state.h()) : torchs->forward(p.x);
+  const State initial = with_state ? p.state : State{};
+  const auto [output, last] = ours->forward(p.x, initial);
+  const auto [expected, expected_last] = forward_of(torchs, p.x, initial);
   expect_close(output, expected, 1e-12, "output");
-  expect_close(last.h(), expected_h, 1e-12, "final h");
+  for (std::size_t i = 0; i < last.parts.size(); ++i)
+    expect_close(last.parts[i], expected_last.parts[i], 1e-12, "final " + ours->state_names()[i]);
 
   std::vector<Tensor> inputs{p.x}, their_inputs{p.x};
   std::vector<std::string> names{"x"};
-  if (with_state) {
-    names.push_back("initial h");
-    inputs.push_back(p.state.h());
-    their_inputs.push_back(p.state.h());
+  for (std::size_t i = 0; i < initial.parts.size(); ++i) {
+    names.push_back("initial " + ours->state_names()[i]);
+    inputs.push_back(initial.parts[i]);
+    their_inputs.push_back(initial.parts[i]);
   }
   std::vector<std::string> parameters;
   for (const auto& q : ours->named_parameters()) {
@@ -68,7 +83,7 @@ void expect_equal_to_torch(Ours& ours, Torchs& torchs, bool with_state, std::int
   }
   for (const auto& q : theirs) their_inputs.push_back(q.value());
   const auto got = torch::autograd::grad({p.loss(output, last)}, inputs);
-  const auto want = torch::autograd::grad({p.loss(expected, State{{expected_h}})}, their_inputs);
+  const auto want = torch::autograd::grad({p.loss(expected, expected_last)}, their_inputs);
   for (std::size_t i = 0; i < names.size(); ++i) expect_close(got[i], want[i], 1e-12, names[i]);
   TorchValues gradients;
   for (std::size_t i = 0; i < theirs.size(); ++i)

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <nru/cells/eurnn.h>
+#include <nru/cells/goru.h>
 #include <nru/cells/gru.h>
 #include <nru/cells/janet.h>
 #include <nru/cells/lstm.h>
@@ -72,6 +74,7 @@ inline std::vector<Case> nru_cases() {
   constexpr auto sum = N::Combine::sum;
   constexpr auto per_head = N::Direction::per_head, full = N::Direction::full;
   constexpr auto authors = N::Overflow::authors;
+  constexpr auto multiply = N::MemoryUpdate::multiply;
   return {
       row("smallest", o(1, 1, 1, 1)),
       row("k1_R3", o(3, 5, 1, 9)),
@@ -99,6 +102,10 @@ inline std::vector<Case> nru_cases() {
       row("full_relu_sum", o(3, 7, 3, 5).direction(full).head_activation(relu).combine(sum)),
       row("k2_R2_authors", o(3, 5, 2, 8).overflow(authors)),
       row("k9_straddles_authors", o(3, 5, 9, 4).overflow(authors)),
+      row("multiply", o(3, 5, 2, 8).memory_update(multiply)),
+      row("k9_straddles_multiply_relu",
+          o(3, 7, 9, 4).memory_update(multiply).head_activation(relu)),
+      row("full_multiply", o(3, 5, 3, 7).memory_update(multiply).direction(full)),
   };
 }
 
@@ -169,10 +176,45 @@ inline std::vector<Case> sru_cases() {
   };
 }
 
+// Butterflies within one vector and across several, with and without coordinates that have no
+// partner. With a wide eps: at z = 0 the slope of the smooth modReLU changes by 2 b / eps^2 per
+// unit of z, so that at the default of 0.01 (GORU: 0.001) every float32 code, the plain composition
+// too, errs by 1e-5 and more, and many differences come out kinked. The defaults are what the
+// golden vectors, the tests of the kernels and LargeOnesEqualTheReference have.
+inline std::vector<Case> butterfly_cases() {
+  const auto eurnn = [](const char* name, EURNNOptions options) {
+    return make_case<EURNNImpl>(std::string("eurnn_") + name, options.epsilon(0.1));
+  };
+  const auto goru = [](const char* name, GORUOptions options) {
+    return make_case<GORUImpl>(std::string("goru_") + name, options.epsilon(0.1));
+  };
+  constexpr auto sign = ModReLU::sign;
+  return {
+      eurnn("smallest", EURNNOptions(1, 2)),
+      eurnn("n4", EURNNOptions(3, 4)),
+      eurnn("n6", EURNNOptions(3, 6)),
+      eurnn("n17", EURNNOptions(1, 17)),
+      eurnn("n33", EURNNOptions(3, 33)),
+      eurnn("n6_sign", EURNNOptions(3, 6).modrelu(sign)),
+      eurnn("n17_sign", EURNNOptions(3, 17).modrelu(sign)),
+      eurnn("complex_smallest", EURNNOptions(1, 2).complex(true)),
+      eurnn("complex_n4", EURNNOptions(3, 4).complex(true)),
+      eurnn("complex_n6", EURNNOptions(3, 6).complex(true)),
+      eurnn("complex_n17", EURNNOptions(1, 17).complex(true)),
+      eurnn("complex_n33", EURNNOptions(3, 33).complex(true)),
+      goru("smallest", GORUOptions(1, 2)),
+      goru("n4", GORUOptions(3, 4)),
+      goru("n6", GORUOptions(3, 6)),
+      goru("n17", GORUOptions(1, 17)),
+      goru("n33", GORUOptions(3, 33)),
+      goru("n17_sign", GORUOptions(3, 17).modrelu(sign)),
+  };
+}
+
 inline std::vector<Case> all_cases() {
   std::vector<Case> all;
-  for (const auto& rows :
-       {nru_cases(), lstm_cases(), rnn_cases(), gru_cases(), janet_cases(), sru_cases()})
+  for (const auto& rows : {nru_cases(), lstm_cases(), rnn_cases(), gru_cases(), janet_cases(),
+                           sru_cases(), butterfly_cases()})
     all.insert(all.end(), rows.begin(), rows.end());
   return all;
 }

@@ -51,21 +51,24 @@ void expect_equal(const FunctionalLayer& function, Layer& layer) {
       torch::equal(function.states(drawn, x, state).back(), layer->states(x, state).back()));
 }
 
-TEST(FunctionalLayer, IsTheLayer) {
+template <class Layer>
+void expect_equal(const std::string& cell) {
+  SCOPED_TRACE(cell);
   for (const Backend backend : {Backend::fused, Backend::reference}) {
-    NRU nru(NRUOptions(3, 5).num_layers(2).backend(backend));
-    expect_equal(functional("nru", backend), nru);
-    LSTM lstm(LSTMOptions(3, 5).num_layers(2).backend(backend));
-    expect_equal(functional("lstm", backend), lstm);
-    RNN rnn(RNNOptions(3, 5).num_layers(2).backend(backend));
-    expect_equal(functional("rnn-orth", backend), rnn);
-    GRU gru(GRUOptions(3, 5).num_layers(2).backend(backend));
-    expect_equal(functional("gru", backend), gru);
-    JANET janet(JANETOptions(3, 5).num_layers(2).backend(backend));
-    expect_equal(functional("janet", backend), janet);
-    SRU sru(SRUOptions(3, 5).num_layers(2).backend(backend));
-    expect_equal(functional("sru", backend), sru);
+    Layer layer(typename Layer::Impl::Options(3, 5).num_layers(2).backend(backend));
+    expect_equal(functional(cell, backend), layer);
   }
+}
+
+TEST(FunctionalLayer, IsTheLayer) {
+  expect_equal<NRU>("nru");
+  expect_equal<LSTM>("lstm");
+  expect_equal<RNN>("rnn-orth");
+  expect_equal<GRU>("gru");
+  expect_equal<JANET>("janet");
+  expect_equal<SRU>("sru");
+  expect_equal<EURNN>("eurnn");
+  expect_equal<GORU>("goru");
 }
 
 TEST(FunctionalLayer, OtherLayersKeepTheirParameters) {

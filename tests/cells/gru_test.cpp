@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "beside_torch.h"
+#include "parameters.h"
 #include "runs.h"
 
 namespace nru {
@@ -86,39 +87,22 @@ TEST(Gru, AClosedResetGateForgetsInTheCandidate) {
 
 TEST(GruParameters, HaveTheDocumentedNamesAndShapes) {
   GRU made(GRUOptions(3, 5).num_layers(2).reset_after(true));
-  std::vector<std::pair<std::string, std::vector<std::int64_t>>> shapes;
-  for (const auto& p : made->named_parameters())
-    shapes.emplace_back(p.key(), p.value().sizes().vec());
-  EXPECT_EQ(shapes, (decltype(shapes){{"weight_ih_l0", {15, 3}},
-                                      {"weight_hh_l0", {15, 5}},
-                                      {"bias_ih_l0", {15}},
-                                      {"bias_hn_l0", {5}},
-                                      {"weight_ih_l1", {15, 5}},
-                                      {"weight_hh_l1", {15, 5}},
-                                      {"bias_ih_l1", {15}},
-                                      {"bias_hn_l1", {5}}}));
+  EXPECT_EQ(parameter_shapes(*made), (Shapes{{"weight_ih_l0", {15, 3}},
+                                             {"weight_hh_l0", {15, 5}},
+                                             {"bias_ih_l0", {15}},
+                                             {"bias_hn_l0", {5}},
+                                             {"weight_ih_l1", {15, 5}},
+                                             {"weight_hh_l1", {15, 5}},
+                                             {"bias_ih_l1", {15}},
+                                             {"bias_hn_l1", {5}}}));
   EXPECT_EQ(GRU(3, 5)->named_parameters().size(), 3) << "the reset gate acts first by default";
   EXPECT_EQ(made->state_names(), (std::vector<std::string>{"h"}));
 }
 
 TEST(GruParameters, AreDrawnAsTheAuthorsDo) {
-  const std::int64_t I = 40, H = 120;
-  GRU made(GRUOptions(I, H).reset_after(true));
-  made->to(torch::kDouble);
-  made->reset_parameters(1);
-  const torch::NoGradGuard no_grad;
-  const Weights w = made->weights(0);
-  const double variance = 2.0 / (I + H), count = I * H;
-  for (int gate = 0; gate < 3; ++gate) {
-    const Tensor U = w("weight_ih").narrow(0, gate * H, H),
-                 W = w("weight_hh").narrow(0, gate * H, H);
-    EXPECT_LE(largest(torch::mm(W, W.t()) - torch::eye(H, torch::kDouble)), 1e-12);
-    EXPECT_LE(std::abs(U.mean().item<double>()), 5 * std::sqrt(variance / count));
-    EXPECT_NEAR(U.square().mean().item<double>(), variance, 5 * variance * std::sqrt(2 / count));
-    EXPECT_GT(largest(U), 3 * std::sqrt(variance)) << "normal, not uniform";
-    for (int other = 0; other < gate; ++other)
-      EXPECT_FALSE(torch::equal(W, w("weight_hh").narrow(0, other * H, H)));
-  }
+  GRU made(GRUOptions(40, 120).reset_after(true));
+  const Weights w = drawn(*made);
+  expect_gates_drawn(w, 3);
   EXPECT_EQ(largest(w("bias_ih")), 0);
   EXPECT_EQ(largest(w("bias_hn")), 0);
 }

@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "parameters.h"
 #include "runs.h"
 
 namespace nru {
@@ -92,35 +93,22 @@ TEST(Janet, ShiftsBeyondReasonAreRefused) {
 
 TEST(JanetParameters, HaveTheDocumentedNamesAndShapes) {
   JANET made(JANETOptions(3, 5).num_layers(2));
-  std::vector<std::pair<std::string, std::vector<std::int64_t>>> shapes;
-  for (const auto& p : made->named_parameters())
-    shapes.emplace_back(p.key(), p.value().sizes().vec());
-  EXPECT_EQ(shapes, (decltype(shapes){{"weight_ih_l0", {10, 3}},
-                                      {"weight_hh_l0", {10, 5}},
-                                      {"bias_ih_l0", {10}},
-                                      {"weight_ih_l1", {10, 5}},
-                                      {"weight_hh_l1", {10, 5}},
-                                      {"bias_ih_l1", {10}}}));
+  EXPECT_EQ(parameter_shapes(*made), (Shapes{{"weight_ih_l0", {10, 3}},
+                                             {"weight_hh_l0", {10, 5}},
+                                             {"bias_ih_l0", {10}},
+                                             {"weight_ih_l1", {10, 5}},
+                                             {"weight_hh_l1", {10, 5}},
+                                             {"bias_ih_l1", {10}}}));
   EXPECT_EQ(made->state_names(), (std::vector<std::string>{"h"}));
 }
 
 TEST(JanetParameters, AreDrawnAsTheAuthorsDo) {
   const std::int64_t I = 40, H = 120;
   JANET made(I, H);
-  made->to(torch::kDouble);
-  made->reset_parameters(1);
-  const torch::NoGradGuard no_grad;
-  const Weights w = made->weights(0);
-  const double variance = 2.0 / (I + H), count = I * H;
-  for (int gate = 0; gate < 2; ++gate) {
-    const Tensor U = w("weight_ih").narrow(0, gate * H, H),
-                 W = w("weight_hh").narrow(0, gate * H, H);
-    EXPECT_LE(largest(torch::mm(W, W.t()) - torch::eye(H, torch::kDouble)), 1e-12);
-    EXPECT_NEAR(U.square().mean().item<double>(), variance, 5 * variance * std::sqrt(2 / count));
-    const Tensor b = w("bias_ih").narrow(0, gate * H, H);
-    EXPECT_TRUE(torch::equal(b, torch::full_like(b, gate == 0 ? 1 : 0)));
-  }
-  EXPECT_FALSE(torch::equal(w("weight_hh").narrow(0, 0, H), w("weight_hh").narrow(0, H, H)));
+  const Weights w = drawn(*made);
+  expect_gates_drawn(w, 2);
+  EXPECT_EQ(largest(w("bias_ih").narrow(0, 0, H) - 1), 0);
+  EXPECT_EQ(largest(w("bias_ih").narrow(0, H, H)), 0);
   JANET biased(JANETOptions(I, H).forget_bias(2.5));
   EXPECT_EQ(biased->weights(0)("bias_ih")[0].item<float>(), 2.5f);
 }

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "beside_torch.h"
+#include "parameters.h"
 #include "runs.h"
 
 namespace nru {
@@ -13,29 +15,6 @@ using torch::Tensor;
 
 // ---- equal to torch::nn::LSTM ----
 
-struct Pair {
-  LSTM ours{nullptr};
-  torch::nn::LSTM torchs{nullptr};
-
-  Pair(Backend backend, bool batch_first) {
-    const std::int64_t I = 3, H = 5, layers = 2;
-    ours = LSTM(LSTMOptions(I, H).num_layers(layers).batch_first(batch_first).backend(backend));
-    torchs =
-        torch::nn::LSTM(torch::nn::LSTMOptions(I, H).num_layers(layers).batch_first(batch_first));
-    ours->to(torch::kDouble);
-    torchs->to(torch::kDouble);
-    const torch::NoGradGuard no_grad;
-    std::uint64_t seed = 1;
-    for (const Tensor& p : torchs->parameters()) p.copy_(normal_values(p.sizes(), seed++, 0.5));
-    auto theirs = torchs->named_parameters();
-    for (const auto& p : ours->named_parameters()) {
-      p.value().copy_(theirs[p.key()]);
-      if (p.key().starts_with("bias_ih")) p.value().add_(theirs[other_bias(p.key())]);
-    }
-  }
-  static std::string other_bias(std::string name) { return name.replace(0, 7, "bias_hh"); }
-};
-
 class BesideTorch : public testing::TestWithParam<std::tuple<Backend, bool, bool>> {};
 
 INSTANTIATE_TEST_SUITE_P(Lstm, BesideTorch,
@@ -44,39 +23,9 @@ INSTANTIATE_TEST_SUITE_P(Lstm, BesideTorch,
 
 TEST_P(BesideTorch, OutputsAndGradientsAreEqual) {
   const auto [backend, batch_first, with_state] = GetParam();
-  Pair pair(backend, batch_first);
-  Problem p(*pair.ours, {6, 4, 2}, Through::both, 9);
-  if (batch_first) {
-    p.x = p.x.detach().transpose(0, 1).contiguous().requires_grad_();
-    p.output_weights = p.output_weights.transpose(0, 1).contiguous();
-  }
-  const auto [output, last] = pair.ours->forward(p.x, with_state ? p.state : State{});
-  const auto [expected, expected_last] =
-      with_state ? pair.torchs->forward(p.x, std::make_tuple(p.state.h(), p.state.c()))
-                 : pair.torchs->forward(p.x);
-  const State theirs{{std::get<0>(expected_last), std::get<1>(expected_last)}};
-  expect_close(output, expected, 1e-12, "output");
-  expect_close(last.h(), theirs.h(), 1e-12, "h");
-  expect_close(last.c(), theirs.c(), 1e-12, "c");
-
-  std::vector<Tensor> inputs{p.x}, their_inputs{p.x};
-  std::vector<std::string> names{"x"};
-  if (with_state) {
-    for (const Tensor& part : p.state.parts) {
-      names.push_back("initial state");
-      inputs.push_back(part);
-      their_inputs.push_back(part);
-    }
-  }
-  auto parameters = pair.torchs->named_parameters();
-  for (const auto& own : pair.ours->named_parameters()) {
-    names.push_back(own.key());
-    inputs.push_back(own.value());
-    their_inputs.push_back(parameters[own.key()]);
-  }
-  const auto got = torch::autograd::grad({p.loss(output, last)}, inputs);
-  const auto want = torch::autograd::grad({p.loss(expected, theirs)}, their_inputs);
-  for (std::size_t i = 0; i < got.size(); ++i) expect_close(got[i], want[i], 1e-12, names[i]);
+  LSTM ours(LSTMOptions(3, 5).num_layers(2).batch_first(batch_first).backend(backend));
+  torch::nn::LSTM torchs(torch::nn::LSTMOptions(3, 5).num_layers(2).batch_first(batch_first));
+  expect_equal_to_torch(ours, torchs, with_state);
 }
 
 // ---- properties ----
@@ -122,17 +71,14 @@ TEST(Lstm, PeepholesOfZeroAreNone) {
 
 TEST(LstmParameters, HaveTheDocumentedNamesAndShapes) {
   LSTM made(LSTMOptions(3, 5).num_layers(2).peephole(true));
-  std::vector<std::pair<std::string, std::vector<std::int64_t>>> shapes;
-  for (const auto& p : made->named_parameters())
-    shapes.emplace_back(p.key(), p.value().sizes().vec());
-  EXPECT_EQ(shapes, (decltype(shapes){{"weight_ih_l0", {20, 3}},
-                                      {"weight_hh_l0", {20, 5}},
-                                      {"bias_ih_l0", {20}},
-                                      {"weight_peephole_l0", {3, 5}},
-                                      {"weight_ih_l1", {20, 5}},
-                                      {"weight_hh_l1", {20, 5}},
-                                      {"bias_ih_l1", {20}},
-                                      {"weight_peephole_l1", {3, 5}}}));
+  EXPECT_EQ(parameter_shapes(*made), (Shapes{{"weight_ih_l0", {20, 3}},
+                                             {"weight_hh_l0", {20, 5}},
+                                             {"bias_ih_l0", {20}},
+                                             {"weight_peephole_l0", {3, 5}},
+                                             {"weight_ih_l1", {20, 5}},
+                                             {"weight_hh_l1", {20, 5}},
+                                             {"bias_ih_l1", {20}},
+                                             {"weight_peephole_l1", {3, 5}}}));
   EXPECT_EQ(LSTM(LSTMOptions(3, 5))->named_parameters().size(), 3);
   EXPECT_EQ(made->state_names(), (std::vector<std::string>{"h", "c"}));
 }
@@ -140,31 +86,15 @@ TEST(LstmParameters, HaveTheDocumentedNamesAndShapes) {
 TEST(LstmParameters, AreDrawnAsTheAuthorsDo) {
   const std::int64_t I = 40, H = 120;
   LSTM made(LSTMOptions(I, H).peephole(true));
-  made->to(torch::kDouble);
-  made->reset_parameters(1);
-  const torch::NoGradGuard no_grad;
-  const Weights w = made->weights(0);
-  const double variance = 2.0 / (I + H), count = I * H;
-  for (int gate = 0; gate < 4; ++gate) {
-    const Tensor U = w("weight_ih").narrow(0, gate * H, H),
-                 W = w("weight_hh").narrow(0, gate * H, H);
-    EXPECT_LE(largest(torch::mm(W, W.t()) - torch::eye(H, torch::kDouble)), 1e-12);
-    EXPECT_LE(std::abs(U.mean().item<double>()), 5 * std::sqrt(variance / count));
-    EXPECT_NEAR(U.square().mean().item<double>(), variance, 5 * variance * std::sqrt(2 / count));
-    EXPECT_GT(largest(U), 3 * std::sqrt(variance)) << "normal, not uniform";
-    const Tensor b = w("bias_ih").narrow(0, gate * H, H);
-    EXPECT_TRUE(torch::equal(b, torch::full_like(b, gate == 1 ? 1 : 0)));
-    for (int other = 0; other < gate; ++other)
-      EXPECT_FALSE(torch::equal(W, w("weight_hh").narrow(0, other * H, H)));
-  }
+  const Weights w = drawn(*made);
+  expect_gates_drawn(w, 4);
+  for (int gate = 0; gate < 4; ++gate)
+    EXPECT_EQ(largest(w("bias_ih").narrow(0, gate * H, H) - (gate == 1 ? 1 : 0)), 0) << gate;
   const Tensor p = w("weight_peephole");
-  EXPECT_GE(p.min().item<double>(), 0);
-  EXPECT_LT(p.max().item<double>(), 1);
-  EXPECT_NEAR(p.mean().item<double>(), 0.5, 5 * std::sqrt(1.0 / 12 / (3 * H)));
+  expect_uniform(p - 0.5, 0.5, "peepholes");
 
   LSTM in_float(LSTMOptions(I, H));
-  const Tensor W = in_float->weights(0)("weight_hh").narrow(0, 0, H);
-  EXPECT_LE(largest(torch::mm(W, W.t()) - torch::eye(H)), 1e-6);
+  expect_orthogonal(in_float->weights(0)("weight_hh").narrow(0, 0, H), 1e-6);
   LSTM biased(LSTMOptions(I, H).forget_bias(2.5));
   EXPECT_EQ(biased->weights(0)("bias_ih")[H].item<float>(), 2.5f);
 }

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "parameters.h"
 #include "runs.h"
 
 namespace nru {
@@ -124,6 +125,42 @@ TEST_P(NruWrite, TheMeanOfEqualHeadsIsOneHead) {
   }
 }
 
+// m = m' times what the same heads would have added.
+TEST_P(NruWrite, MultiplyingTakesTheSumAsAFactor) {
+  constexpr auto multiply = NRUOptions::MemoryUpdate::multiply;
+  for (const auto& [k, m] : kSizes) {
+    SCOPED_TRACE(testing::Message() << "k = " << k << ", m = " << m);
+    const std::vector<double> alpha(k, 0.7), beta(k, -0.4);
+    const NRUOptions o = NRUOptions(3, 5).heads(k).memory_size(m);
+    NRU adds = layer(o, alpha, beta);
+    NRU multiplies = layer(NRUOptions(o).memory_update(multiply), alpha, beta);
+    const Problem p(*adds, {1, 3}, Through::both, 3);
+    const Tensor m_prev = p.state.m(), added = adds->states(p.x, p.state)[1] - m_prev;
+    expect_close(multiplies->states(p.x, p.state)[1], m_prev * added, 1e-12, "m");
+  }
+}
+
+// With weights of zero the factor is the same at every step, so the memory is its t-th power. The
+// published code starts at zero, where it would stay.
+TEST_P(NruWrite, AMultipliedMemoryStartsAtOne) {
+  const std::int64_t k = 2, m = 8, steps = 6;
+  NRU made = layer(
+      NRUOptions(3, 5).heads(k).memory_size(m).memory_update(NRUOptions::MemoryUpdate::multiply),
+      {1.7, 0.9}, {-0.4, 1.2});
+  {
+    const torch::NoGradGuard no_grad;
+    made->weights(0)("head_weight").zero_();
+  }
+  const Tensor x = normal_values({steps, 1, 3}, 5);
+  EXPECT_EQ(largest(made->initial_state(1).m() - 1), 0);
+  const Tensor states = made->states(x)[1];  // [T,1,M]
+  for (std::int64_t t = 0; t < steps; ++t)
+    expect_close(states[t], states[0].pow(static_cast<double>(t + 1)), 1e-12, "m");
+  State zero = made->initial_state(1);
+  zero.parts[1].zero_();
+  EXPECT_EQ(largest(made->states(x, zero)[1]), 0);
+}
+
 TEST_P(NruWrite, SwappingWriteAndEraseTurnsTheChangeRound) {
   for (const auto& [k, m] : kSizes) {
     NRU made(NRUOptions(3, 5).heads(k).memory_size(m).backend(GetParam()));
@@ -210,43 +247,24 @@ TEST_P(NruWrite, AZeroDirectionWritesNothingAndHasFiniteGradients) {
 
 // ---- parameters ----
 
-void expect_uniform(const Tensor& t, double bound, const char* name) {
-  const double count = static_cast<double>(t.numel());
-  EXPECT_LE(largest(t), bound) << name;
-  EXPECT_GT(largest(t), 0.95 * bound) << name;
-  // Five standard errors of mean and second moment of U(-bound, bound).
-  EXPECT_LE(std::abs(t.mean().item<double>()), 5 * bound / std::sqrt(3 * count)) << name;
-  EXPECT_NEAR(t.square().mean().item<double>(), bound * bound / 3,
-              5 * bound * bound * std::sqrt(4.0 / 45 / count))
-      << name;
-}
-
 TEST(NruParameters, AreDrawnUniformlyByFanIn) {
   const std::int64_t I = 7, H = 300, M = 400, k = 4;
   for (const bool sees : {false, true}) {
     NRU made(NRUOptions(I, H).memory_size(M).heads(k).layer_norm(true).heads_see_input(sees));
-    made->to(torch::kDouble);
-    made->reset_parameters(1);
-    const Weights w = made->weights(0);
+    const Weights w = drawn(*made);
     const double fan = static_cast<double>(I + H + M),
                  head_fan = static_cast<double>((sees ? I : 0) + H + M);
-    expect_uniform(w("weight").detach(), 1 / std::sqrt(fan), "weight");
-    expect_uniform(w("bias").detach(), 1 / std::sqrt(fan), "bias");
-    expect_uniform(w("head_weight").detach(), 1 / std::sqrt(head_fan), "head_weight");
-    expect_uniform(w("head_bias").detach(), 1 / std::sqrt(head_fan), "head_bias");
+    expect_uniform(w("weight"), 1 / std::sqrt(fan), "weight");
+    expect_uniform(w("bias"), 1 / std::sqrt(fan), "bias");
+    expect_uniform(w("head_weight"), 1 / std::sqrt(head_fan), "head_weight");
+    expect_uniform(w("head_bias"), 1 / std::sqrt(head_fan), "head_bias");
     EXPECT_TRUE(torch::equal(w("norm_weight"), torch::ones({H}, torch::kDouble)));
     EXPECT_TRUE(torch::equal(w("norm_bias"), torch::zeros({H}, torch::kDouble)));
   }
 }
 
 TEST(NruParameters, HaveTheDocumentedNamesAndShapes) {
-  const auto shapes = [](const NRUOptions& o) {
-    std::vector<std::pair<std::string, std::vector<std::int64_t>>> all;
-    for (const auto& p : NRU(o)->named_parameters())
-      all.emplace_back(p.key(), p.value().sizes().vec());
-    return all;
-  };
-  using Shapes = decltype(shapes(NRUOptions(1, 1)));
+  const auto shapes = [](const NRUOptions& o) { return parameter_shapes(*NRU(o)); };
   const NRUOptions o = NRUOptions(3, 5).memory_size(16).heads(4);  // r = 8: 2k + 4r = 40 head rows
   EXPECT_EQ(shapes(NRUOptions(o).num_layers(2)), (Shapes{{"weight_l0", {5, 24}},
                                                          {"bias_l0", {5}},

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "beside_torch.h"
+#include "parameters.h"
 #include "runs.h"
 
 namespace nru {
@@ -83,19 +84,16 @@ TEST(Rnn, LayerNormOfAConstantIsBeta) {
 
 TEST(RnnParameters, HaveTheDocumentedNamesAndShapes) {
   RNN made(RNNOptions(3, 5).num_layers(2).layer_norm(true));
-  std::vector<std::pair<std::string, std::vector<std::int64_t>>> shapes;
-  for (const auto& p : made->named_parameters())
-    shapes.emplace_back(p.key(), p.value().sizes().vec());
-  EXPECT_EQ(shapes, (decltype(shapes){{"weight_ih_l0", {5, 3}},
-                                      {"weight_hh_l0", {5, 5}},
-                                      {"bias_ih_l0", {5}},
-                                      {"norm_weight_l0", {5}},
-                                      {"norm_bias_l0", {5}},
-                                      {"weight_ih_l1", {5, 5}},
-                                      {"weight_hh_l1", {5, 5}},
-                                      {"bias_ih_l1", {5}},
-                                      {"norm_weight_l1", {5}},
-                                      {"norm_bias_l1", {5}}}));
+  EXPECT_EQ(parameter_shapes(*made), (Shapes{{"weight_ih_l0", {5, 3}},
+                                             {"weight_hh_l0", {5, 5}},
+                                             {"bias_ih_l0", {5}},
+                                             {"norm_weight_l0", {5}},
+                                             {"norm_bias_l0", {5}},
+                                             {"weight_ih_l1", {5, 5}},
+                                             {"weight_hh_l1", {5, 5}},
+                                             {"bias_ih_l1", {5}},
+                                             {"norm_weight_l1", {5}},
+                                             {"norm_bias_l1", {5}}}));
   EXPECT_EQ(RNN(3, 5)->named_parameters().size(), 3);
   EXPECT_EQ(made->state_names(), (std::vector<std::string>{"h"}));
 }
@@ -104,17 +102,10 @@ TEST(RnnParameters, AreDrawnAsTheAuthorsDo) {
   const std::int64_t I = 40, H = 120;
   for (const Init init : {Init::orthogonal, Init::identity}) {
     RNN made(RNNOptions(I, H).layer_norm(true).recurrent_init(init));
-    made->to(torch::kDouble);
-    made->reset_parameters(1);
-    const torch::NoGradGuard no_grad;
-    const Weights w = made->weights(0);
-    const Tensor U = w("weight_ih"), W = w("weight_hh"), one = torch::eye(H, torch::kDouble);
-    const double variance = 2 * 2.0 / (I + H), count = I * H;
-    EXPECT_LE(std::abs(U.mean().item<double>()), 5 * std::sqrt(variance / count));
-    EXPECT_NEAR(U.square().mean().item<double>(), variance, 5 * variance * std::sqrt(2 / count));
-    EXPECT_GT(largest(U), 3 * std::sqrt(variance)) << "normal, not uniform";
-    EXPECT_LE(largest(torch::mm(W, W.t()) - one), 1e-12);
-    EXPECT_EQ(torch::equal(W, one), init == Init::identity);
+    const Weights w = drawn(*made);
+    expect_normal(w("weight_ih"), 2 * 2.0 / (I + H), "U");
+    expect_orthogonal(w("weight_hh"));
+    EXPECT_EQ(torch::equal(w("weight_hh"), torch::eye(H, torch::kDouble)), init == Init::identity);
     EXPECT_EQ(largest(w("bias_ih")), 0);
     EXPECT_EQ(largest(w("norm_weight") - 1), 0);
     EXPECT_EQ(largest(w("norm_bias")), 0);

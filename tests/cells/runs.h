@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/philox.h"
+#include "kernels/program.h"
 
 namespace nru {
 
@@ -27,12 +28,20 @@ inline torch::Tensor normal_values(at::IntArrayRef sizes, std::uint64_t seed, do
 }
 
 // Gives a layer weights about as large as its own initialisation's, but none of them zero or one:
-// `gain` / sqrt(columns) per entry of a matrix, 0.3 of a vector.
+// `gain` / sqrt(columns) per entry of a matrix, 0.3 of a vector, angles all the way round.
 inline void set_weights(LayerImpl& layer, std::uint64_t seed, double gain = 0.7) {
   const torch::NoGradGuard no_grad;
-  for (const torch::Tensor& p : layer.parameters()) {
-    const double scale =
-        p.dim() == 2 && p.size(0) > 3 ? gain / std::sqrt(static_cast<double>(p.size(1))) : 0.3;
+  const auto program = layer.program<float>(0);
+  const auto is_angle = [&](const std::string& name) {
+    for (const auto& parameter : program->parameters)
+      if (name.starts_with(parameter.name + "_l")) return parameter.rotations > 0;
+    return false;
+  };
+  for (const auto& entry : layer.named_parameters()) {
+    const torch::Tensor& p = entry.value();
+    const double scale = is_angle(entry.key())           ? 2
+                         : p.dim() == 2 && p.size(0) > 3 ? gain / std::sqrt(p.size(1))
+                                                         : 0.3;
     p.copy_(normal_values(p.sizes(), seed++, scale));
   }
 }

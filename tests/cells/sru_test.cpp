@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "parameters.h"
 #include "runs.h"
 
 namespace nru {
@@ -117,40 +118,27 @@ TEST(Sru, WhatCannotBeIsRefused) {
 
 TEST(SruParameters, HaveTheDocumentedNamesAndShapes) {
   SRU made(SRUOptions(3, 5).num_layers(2).stat_size(7).recur_size(4));
-  std::vector<std::pair<std::string, std::vector<std::int64_t>>> shapes;
-  for (const auto& p : made->named_parameters())
-    shapes.emplace_back(p.key(), p.value().sizes().vec());
-  EXPECT_EQ(shapes, (decltype(shapes){{"weight_r_l0", {4, 35}},
-                                      {"bias_r_l0", {4}},
-                                      {"weight_phi_l0", {7, 7}},
-                                      {"bias_phi_l0", {7}},
-                                      {"weight_o_l0", {5, 35}},
-                                      {"bias_o_l0", {5}},
-                                      {"weight_r_l1", {4, 35}},
-                                      {"bias_r_l1", {4}},
-                                      {"weight_phi_l1", {7, 9}},
-                                      {"bias_phi_l1", {7}},
-                                      {"weight_o_l1", {5, 35}},
-                                      {"bias_o_l1", {5}}}));
+  EXPECT_EQ(parameter_shapes(*made), (Shapes{{"weight_r_l0", {4, 35}},
+                                             {"bias_r_l0", {4}},
+                                             {"weight_phi_l0", {7, 7}},
+                                             {"bias_phi_l0", {7}},
+                                             {"weight_o_l0", {5, 35}},
+                                             {"bias_o_l0", {5}},
+                                             {"weight_r_l1", {4, 35}},
+                                             {"bias_r_l1", {4}},
+                                             {"weight_phi_l1", {7, 9}},
+                                             {"bias_phi_l1", {7}},
+                                             {"weight_o_l1", {5, 35}},
+                                             {"bias_o_l1", {5}}}));
   EXPECT_EQ(made->state_names(), (std::vector<std::string>{"mu"}));
   EXPECT_EQ(std::get<0>(made->forward(torch::randn({2, 3, 3}))).size(2), 5);
 }
 
 TEST(SruParameters, AreXavierUniformWithReluGain) {
   SRU made(SRUOptions(40, 60).stat_size(50).recur_size(30));
-  made->to(torch::kDouble);
-  made->reset_parameters(1);
-  const torch::NoGradGuard no_grad;
-  const Weights w = made->weights(0);
-  for (const char* name : {"weight_r", "weight_phi", "weight_o"}) {
-    const Tensor W = w(name);
-    const double bound = std::sqrt(2.0) * std::sqrt(6.0 / (W.size(0) + W.size(1)));
-    EXPECT_LE(largest(W), bound) << name;
-    EXPECT_GT(largest(W), 0.99 * bound) << name;
-    EXPECT_NEAR(W.square().mean().item<double>(), bound * bound / 3,
-                5 * bound * bound / std::sqrt(11.25 * W.numel()))
-        << name;
-  }
+  const Weights w = drawn(*made);
+  for (const char* name : {"weight_r", "weight_phi", "weight_o"})
+    expect_uniform(w(name), std::sqrt(12.0 / (w(name).size(0) + w(name).size(1))), name);
   for (const char* name : {"bias_r", "bias_phi", "bias_o"}) EXPECT_EQ(largest(w(name)), 0) << name;
 }
 

@@ -12,14 +12,10 @@
 
 #include <cmath>
 
-#include "cells/initializer.h"
-#include "cells/registry.h"
-#include "kernels/program.h"
+#include "cells/cell.h"
 
 namespace nru {
 namespace {
-
-using torch::Tensor;
 
 // ---- 1. The kernel: parts, phases and the pointwise functions ----
 
@@ -62,8 +58,7 @@ void backward(int H, const kernels::Rows<T>& rows) {
 }
 
 template <class T>
-kernels::Program<T> ugrnn_program(std::int64_t input_size, std::int64_t hidden_size) {
-  const int I = static_cast<int>(input_size), H = static_cast<int>(hidden_size);
+kernels::Program<T> ugrnn_program(int I, int H) {
   kernels::Program<T> p;
   p.parts = {{"x", I, kernels::PartKind::input},
              {"h", H, kernels::PartKind::state, /*carries=*/true},
@@ -78,73 +73,62 @@ kernels::Program<T> ugrnn_program(std::int64_t input_size, std::int64_t hidden_s
   return p;
 }
 
+}  // namespace
+
 // ---- 2. The module: options, equations in torch operations, initialisation ----
 
 struct UGRNNOptions : LayerOptions<UGRNNOptions> {
-  using Derived = UGRNNOptions;
   using LayerOptions::LayerOptions;
 
   NRU_OPTION(double, gate_bias, 1.0);
 };
 
-class UGRNNImpl : public LayerImpl {
- public:
-  explicit UGRNNImpl(const UGRNNOptions& o) : LayerImpl(LayerSettings::from(o)), options(o) {
-    build();
-  }
-  std::shared_ptr<torch::nn::Module> clone(const OptionalDevice& device) const override {
-    return copy_into(std::make_shared<UGRNNImpl>(options), device);
+NRU_LAYER(UGRNN);
+
+template <>
+struct Cell<UGRNNOptions> : CellOf<UGRNNOptions> {
+  using CellOf::CellOf;
+
+  static void read(const OptionMap& map, UGRNNOptions& o) {
+    o.gate_bias(get<double>(map, "gate_bias"));
   }
 
-  const UGRNNOptions options;
-
- protected:
-  kernels::Program<float> float_program(std::int64_t input_size) const override {
-    return ugrnn_program<float>(input_size, options.hidden_size());
-  }
-  kernels::Program<double> double_program(std::int64_t input_size) const override {
-    return ugrnn_program<double>(input_size, options.hidden_size());
+  template <class T>
+  static kernels::Program<T> program(const UGRNNOptions& o, int input_size) {
+    return ugrnn_program<T>(input_size, static_cast<int>(o.hidden_size()));
   }
 
-  StepValues reference_step(const Tensor& x, const std::vector<Tensor>& state,
-                            const Weights& w) const override {
+  StepValues step(const Tensor& x, const Tensors& state, const Weights& w) const {
+    const Tensor& h_prev = state[0];  // [B,H]
     const Tensor a =
-        torch::linear(x, w("weight_ih"), w("bias")) + torch::linear(state[0], w("weight_hh"));
+        torch::linear(x, w("weight_ih"), w("bias")) + torch::linear(h_prev, w("weight_hh"));
     const auto gates = a.chunk(2, 1);
     const Tensor n = gates[0].tanh(), z = gates[1].sigmoid();
-    const Tensor h = z * state[0] + (1 - z) * n;
+    const Tensor h = z * h_prev + (1 - z) * n;
     return {h, {h}};
   }
 
-  void initialise(Initializer& init, const Weights& w) const override {
-    const std::int64_t H = options.hidden_size();
-    for (int gate = 0; gate < 2; ++gate) {
-      init.xavier_normal(w("weight_ih").narrow(0, gate * H, H));
-      init.orthogonal(w("weight_hh").narrow(0, gate * H, H));
-    }
-    init.constant(w("bias").narrow(0, 0, H), 0);
-    init.constant(w("bias").narrow(0, H, H), options.gate_bias());
+  void initialise(Initializer& init, const Weights& w) const {
+    const auto b = w("bias").chunk(2);
+    init.gates(w("weight_ih"), w("weight_hh"));
+    init.constant(b[0], 0);
+    init.constant(b[1], options.gate_bias());
   }
 };
 
+template class CellLayer<UGRNNImpl, UGRNNOptions>;
+
 // ---- 3. The row in the table of cells ----
 
-const CellRegistrar registrar({
+namespace {
+
+const CellRegistrar registrar(cell_row<UGRNNImpl>({
     .name = "ugrnn",
     .summary = "Update-gate RNN",
     .options = {{"hidden_size", std::int64_t{100}, "units of h", {}},
                 {"gate_bias", 1.0, "initial bias of the update gate", {}}},
     .sizes = {{"copy", {{"hidden_size", std::int64_t{101}}}}},
-    .make = [](std::int64_t input_size, const OptionMap& map) -> std::shared_ptr<LayerImpl> {
-      return std::make_shared<UGRNNImpl>(
-          UGRNNOptions(input_size, get<std::int64_t>(map, "hidden_size"))
-              .gate_bias(get<double>(map, "gate_bias")));
-    },
-    .parameters =
-        [](std::int64_t input_size, const OptionMap& map) {
-          return ugrnn_program<float>(input_size, get<std::int64_t>(map, "hidden_size")).parameters;
-        },
-});
+}));
 
 }  // namespace
 }  // namespace nru

@@ -99,6 +99,24 @@ TEST(SequenceCalls, LeftOutMeansZero) {
   EXPECT_EQ(missing.input_gradient, zeros.input_gradient);
 }
 
+// ... unless the program says otherwise of a part.
+TEST(SequenceCalls, AMemoryThatIsMultipliedStartsAtOne) {
+  const CellCase cell{
+      "nru", NruShape{.input = 5, .hidden = 7, .memory = 16, .heads = 4, .multiply_memory = true}};
+  SequenceData<float> given(cell, kRun), missing = given;
+  std::fill(given.initial[0].begin(), given.initial[0].end(), 0.f);
+  std::fill(given.initial[1].begin(), given.initial[1].end(), 1.f);
+  missing.initial.clear();
+  Sequence<float> sequence(given.program, 1);
+  EXPECT_EQ(given.train(sequence).loss, missing.train(sequence).loss);
+  EXPECT_EQ(given.output, missing.output);
+  EXPECT_EQ(given.parameter_gradients, missing.parameter_gradients);
+  std::fill(given.initial[1].begin(), given.initial[1].end(), 0.f);
+  given.forward(sequence, false);
+  EXPECT_NE(given.output, missing.output);
+  for (float m : given.final_state[1]) ASSERT_EQ(m, 0.f) << "zero stays zero";
+}
+
 TEST(SequenceCalls, WithoutWeightsEachPositionCountsOne) {
   SequenceData<float> ones(kCell, kRun), missing = ones;
   std::fill(ones.weights.begin(), ones.weights.end(), 1.f);

@@ -110,10 +110,18 @@ inline const std::vector<CellCase>& cell_cases() {
                                                 .layer_norm = true}},
       {"nru_authors_overflow",
        NruShape{.input = 4, .hidden = 12, .memory = 16, .heads = 4, .authors_overflow = true}},
+      {"nru_multiply",
+       NruShape{.input = 4, .hidden = 12, .memory = 16, .heads = 4, .multiply_memory = true}},
+      {"nru_multiply_relu_straddling", NruShape{.input = 3,
+                                                .hidden = 9,
+                                                .memory = 4,
+                                                .heads = 9,
+                                                .relu_heads = true,
+                                                .multiply_memory = true}},
       // The butterfly's sizes: all layers within a vector, across vectors, with and without
-      // coordinates that have no partner. The derivative of the smooth
-      // modReLU, 1 + b eps / (|z| + eps)^2, changes by b / eps^2 per unit of z near zero: float
-      // gradients are that much looser.
+      // coordinates that have no partner. Near zero the derivative of the smooth modReLU,
+      // 1 + b eps / (|z| + eps)^2, changes by b / eps^2 per unit of z: float gradients are that
+      // much looser.
       {"eurnn_n4", EurnnShape{.input = 3, .hidden = 4}, 10},
       {"eurnn_n6", EurnnShape{.input = 1, .hidden = 6}, 10},
       {"eurnn_n33", EurnnShape{.input = 5, .hidden = 33}, 10},

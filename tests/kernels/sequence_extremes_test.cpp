@@ -62,7 +62,9 @@ void multiply_all(std::vector<float>& values, float factor) {
 const RunCase kRun{"T5_B3_state", 5, 3, false, true};
 const RunCase kTwoSlices{"T37_B11_state", 37, 11, false, true};  // and two chunks
 
-bool is_nru(const CellCase& cell) { return cell.nru() != nullptr; }
+// What writes nothing holds the memory where writes are added. (Where they multiply it is zero from
+// then on, and there is nothing more to say.)
+bool is_nru(const CellCase& cell) { return cell.nru() && !cell.nru()->multiply_memory; }
 
 // Factored cells once more with the general write.
 std::vector<CellCase> nru_cases() {

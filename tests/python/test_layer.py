@@ -53,8 +53,21 @@ def test_signature_and_documentation(cell):
 def test_defaults_are_those_of_the_cpp_classes():
     assert nru.LSTM(3, 5).peephole is False
     assert nru.NRU(3, 5).memory_size == 64
+    assert nru.EURNN(3, 5).complex is False
     with pytest.raises(TypeError, match="chrono_t_max"):
         nru.LSTMChrono(3, 5)
+
+
+@pytest.mark.parametrize("backend", ["fused", "reference"])
+def test_a_multiplied_memory_starts_at_one(backend):
+    layer = nru.NRU(3, 5, memory_size=8, heads=2, memory_update="multiply", backend=backend)
+    x, h, m = torch.randn(4, 2, 3), torch.zeros(1, 2, 5), torch.ones(1, 2, 8)
+    output, state = layer(x)
+    same, same_state = layer(x, (h, m))
+    assert torch.equal(output, same)
+    assert_same(state, same_state)
+    assert state[1].abs().max() > 0
+    assert layer(x, (h, 0 * m))[1][1].abs().max() == 0
 
 
 def test_shapes(cell):

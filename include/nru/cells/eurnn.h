@@ -1,6 +1,6 @@
 // The EURNN (Jing et al., "Tunable Efficient Unitary Neural Networks", ICML 2017): a recurrent
-// network whose recurrent matrix Q is exactly unitary (or orthogonal), a product of few rotations, so
-// that neither states nor gradients can grow or vanish through it.
+// network whose recurrent matrix Q is exactly unitary (or orthogonal), a product of few rotations,
+// so that neither states nor gradients can grow or vanish through it.
 //
 //   z = Q h' + U x        h = modReLU(z; b)        (' = previous step)
 //
@@ -18,8 +18,8 @@
 //   phi [P], omega [n]                        complex only
 //   weight_ih [n, I]                          U; complex: [2n, I], rows Re U, then Im U
 //   bias [n]                                  b of the modReLU
-// hidden_size is n. The state h is [n]; complex: [2n], Re h, then Im h. The output is h, complex: Re
-// h, so it has n values either way.
+// hidden_size is n. The state h is [n]; complex: [2n], Re h, then Im h. The output is h, complex:
+// Re h, so it has n values either way.
 //
 // Initialisation: theta, phi, omega ~ U(-pi, pi), U ~ U(-0.01, 0.01), b = 0.
 //
@@ -35,39 +35,15 @@ namespace nru {
 
 enum class ModReLU { smooth, sign };
 
-class TorchButterfly;
-
 struct EURNNOptions : LayerOptions<EURNNOptions> {
-  using Derived = EURNNOptions;
-
   using LayerOptions::LayerOptions;
 
   NRU_OPTION(bool, complex, false);
   NRU_OPTION(ModReLU, modrelu, ModReLU::smooth);
-  NRU_OPTION(double, epsilon, 0.01);     // of the modReLU
+  NRU_OPTION(double, epsilon, 0.01);    // of the modReLU
   NRU_OPTION(bool, strict_fft, false);  // refuse hidden sizes that are no power of two
 };
 
-class EURNNImpl : public LayerImpl {
- public:
-  explicit EURNNImpl(const EURNNOptions& options);
-  EURNNImpl(std::int64_t input_size, std::int64_t hidden_size)
-      : EURNNImpl(EURNNOptions(input_size, hidden_size)) {}
-  std::shared_ptr<torch::nn::Module> clone(const OptionalDevice& device = {}) const override;
-
-  const EURNNOptions options;
-
- protected:
-  kernels::Program<float> float_program(std::int64_t input_size) const override;
-  kernels::Program<double> double_program(std::int64_t input_size) const override;
-  StepValues reference_step(const torch::Tensor& x, const std::vector<torch::Tensor>& state,
-                            const Weights& weights) const override;
-  void initialise(Initializer& init, const Weights& weights) const override;
-
- private:
-  std::shared_ptr<const TorchButterfly> butterfly_;
-};
-
-TORCH_MODULE(EURNN);
+NRU_LAYER(EURNN);
 
 }  // namespace nru

@@ -1,5 +1,5 @@
-// The GORU (Jing et al., "Gated Orthogonal Recurrent Units: On Learning to Forget", 2017): the GRU's
-// gates around an orthogonal recurrent matrix Q, so that it can forget as well as remember.
+// The GORU (Jing et al., "Gated Orthogonal Recurrent Units: On Learning to Forget", 2017): the
+// GRU's gates around an orthogonal recurrent matrix Q, so that it can forget as well as remember.
 //
 //   r = s(W_r h' + U_r x + b_r)            g = s(W_g h' + U_g x + b_g)
 //   c = modReLU(r*(Q h') + U_c x; b_c)     h = g*h' + (1-g)*c
@@ -13,8 +13,8 @@
 //   weight_ih [2n, I], weight_hh [2n, n], bias_ih [2n]      rows r, then g
 //   bias_candidate [n]                             b_c of the modReLU
 //
-// Initialisation: all U and W ~ U(-0.01, 0.01); theta ~ U(-pi, pi); b_r = 2; b_g ~ U(+-sqrt(3/n)), or
-// 0 (zero_gate_bias = true); b_c = 0.01.
+// Initialisation: all U and W ~ U(-0.01, 0.01); theta ~ U(-pi, pi); b_r = 2; b_g ~ U(+-sqrt(3/n)),
+// or 0 (zero_gate_bias = true); b_c = 0.01.
 //
 // Where sources differ: as for the EURNN (sizes that are no power of two, form of the modReLU). The
 // law of b_g is what the published code gets from its framework's default; it is not in the paper.
@@ -26,8 +26,6 @@
 namespace nru {
 
 struct GORUOptions : LayerOptions<GORUOptions> {
-  using Derived = GORUOptions;
-
   using LayerOptions::LayerOptions;
 
   NRU_OPTION(ModReLU, modrelu, ModReLU::smooth);
@@ -36,26 +34,6 @@ struct GORUOptions : LayerOptions<GORUOptions> {
   NRU_OPTION(bool, zero_gate_bias, false);  // b_g = 0 at first
 };
 
-class GORUImpl : public LayerImpl {
- public:
-  explicit GORUImpl(const GORUOptions& options);
-  GORUImpl(std::int64_t input_size, std::int64_t hidden_size)
-      : GORUImpl(GORUOptions(input_size, hidden_size)) {}
-  std::shared_ptr<torch::nn::Module> clone(const OptionalDevice& device = {}) const override;
-
-  const GORUOptions options;
-
- protected:
-  kernels::Program<float> float_program(std::int64_t input_size) const override;
-  kernels::Program<double> double_program(std::int64_t input_size) const override;
-  StepValues reference_step(const torch::Tensor& x, const std::vector<torch::Tensor>& state,
-                            const Weights& weights) const override;
-  void initialise(Initializer& init, const Weights& weights) const override;
-
- private:
-  std::shared_ptr<const TorchButterfly> butterfly_;
-};
-
-TORCH_MODULE(GORU);
+NRU_LAYER(GORU);
 
 }  // namespace nru

@@ -23,30 +23,11 @@
 namespace nru {
 
 struct GRUOptions : LayerOptions<GRUOptions> {
-  using Derived = GRUOptions;
-
   using LayerOptions::LayerOptions;
 
   NRU_OPTION(bool, reset_after, false);
 };
 
-class GRUImpl : public LayerImpl {
- public:
-  explicit GRUImpl(const GRUOptions& options);
-  GRUImpl(std::int64_t input_size, std::int64_t hidden_size)
-      : GRUImpl(GRUOptions(input_size, hidden_size)) {}
-  std::shared_ptr<torch::nn::Module> clone(const OptionalDevice& device = {}) const override;
-
-  const GRUOptions options;
-
- protected:
-  kernels::Program<float> float_program(std::int64_t input_size) const override;
-  kernels::Program<double> double_program(std::int64_t input_size) const override;
-  StepValues reference_step(const torch::Tensor& x, const std::vector<torch::Tensor>& state,
-                            const Weights& weights) const override;
-  void initialise(Initializer& init, const Weights& weights) const override;
-};
-
-TORCH_MODULE(GRU);
+NRU_LAYER(GRU);
 
 }  // namespace nru

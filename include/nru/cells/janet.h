@@ -23,7 +23,6 @@
 namespace nru {
 
 struct JANETOptions : LayerOptions<JANETOptions> {
-  using Derived = JANETOptions;
   using ChronoForm = nru::ChronoForm;
 
   using LayerOptions::LayerOptions;
@@ -34,23 +33,6 @@ struct JANETOptions : LayerOptions<JANETOptions> {
   NRU_OPTION(ChronoForm, chrono_form, ChronoForm::integer);
 };
 
-class JANETImpl : public LayerImpl {
- public:
-  explicit JANETImpl(const JANETOptions& options);
-  JANETImpl(std::int64_t input_size, std::int64_t hidden_size)
-      : JANETImpl(JANETOptions(input_size, hidden_size)) {}
-  std::shared_ptr<torch::nn::Module> clone(const OptionalDevice& device = {}) const override;
-
-  const JANETOptions options;
-
- protected:
-  kernels::Program<float> float_program(std::int64_t input_size) const override;
-  kernels::Program<double> double_program(std::int64_t input_size) const override;
-  StepValues reference_step(const torch::Tensor& x, const std::vector<torch::Tensor>& state,
-                            const Weights& weights) const override;
-  void initialise(Initializer& init, const Weights& weights) const override;
-};
-
-TORCH_MODULE(JANET);
+NRU_LAYER(JANET);
 
 }  // namespace nru

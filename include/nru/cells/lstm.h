@@ -26,7 +26,6 @@
 namespace nru {
 
 struct LSTMOptions : LayerOptions<LSTMOptions> {
-  using Derived = LSTMOptions;
   using ChronoForm = nru::ChronoForm;
 
   using LayerOptions::LayerOptions;
@@ -37,23 +36,6 @@ struct LSTMOptions : LayerOptions<LSTMOptions> {
   NRU_OPTION(ChronoForm, chrono_form, ChronoForm::integer);
 };
 
-class LSTMImpl : public LayerImpl {
- public:
-  explicit LSTMImpl(const LSTMOptions& options);
-  LSTMImpl(std::int64_t input_size, std::int64_t hidden_size)
-      : LSTMImpl(LSTMOptions(input_size, hidden_size)) {}
-  std::shared_ptr<torch::nn::Module> clone(const OptionalDevice& device = {}) const override;
-
-  const LSTMOptions options;
-
- protected:
-  kernels::Program<float> float_program(std::int64_t input_size) const override;
-  kernels::Program<double> double_program(std::int64_t input_size) const override;
-  StepValues reference_step(const torch::Tensor& x, const std::vector<torch::Tensor>& state,
-                            const Weights& weights) const override;
-  void initialise(Initializer& init, const Weights& weights) const override;
-};
-
-TORCH_MODULE(LSTM);
+NRU_LAYER(LSTM);
 
 }  // namespace nru

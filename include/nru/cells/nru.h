@@ -6,20 +6,21 @@
 // With input x_t in R^I, hidden h_t in R^H, memory m_t in R^M, k heads, r = sqrt(k M) (' = previous
 // step):
 //
-//   h   = ReLU( W [x; h'; m'] + b )
-//   z   = [h; m']                                        ([x; h; m'] with heads_see_input)
-//   alpha = f(W_a z + b_a),  beta = f(W_b z + b_b)       in R^k: how strongly each head writes and
-//   erases [p; q] = W_w z + b_w,    [p; q]~ = W_e z + b_e       in R^2r: directions, factored v_i =
-//   f( vec(p q^T)[i M .. (i+1) M) ),  v_i <- v_i / max(|v_i|_5, 1e-12)     the same for v~ from [p;
-//   q]~ m   = m' + c sum_i (alpha_i v_i - beta_i v~_i),      c = 1/k (mean) or 1 (sum)
+//   h = ReLU( W [x; h'; m'] + b )
+//   z = [h; m']                                      ([x; h; m'] with heads_see_input)
+//   alpha = f(W_a z + b_a),  beta = f(W_b z + b_b)   in R^k: how strongly each head writes, erases
+//   [p; q] = W_w z + b_w,  [p; q]~ = W_e z + b_e     in R^2r: directions, factored
+//   v_i = f( vec(p q^T)[i M .. (i+1) M) )            head i's slice; the same for v~ from [p; q]~
+//   v_i <- v_i / max(|v_i|_5, 1e-12)
+//   m = m' + c sum_i (alpha_i v_i - beta_i v~_i)     c = 1/k (mean) or 1 (sum)
 //
 // f is the identity, or ReLU (char-PTB); it acts on alpha, beta and the slices before they are
 // normalised. vec is row-major with p as the row index. r must be an integer.
 //
 // Parameters of layer n (torch shapes; suffix _ln):
 //   weight [H, I+H+M], bias [H]                    columns x, h', m'
-//   head_weight [2k+4r, (I+)H+M], head_bias        rows alpha (k), beta (k), p, q (r each), p~, q~
-//   (r each) norm_weight, norm_bias [H]                     with layer_norm
+//   head_weight [2k+4r, (I+)H+M], head_bias        rows alpha, beta (k each), p, q, p~, q~ (r each)
+//   norm_weight, norm_bias [H]                     with layer_norm
 // all drawn from U(-1/sqrt(fan_in), 1/sqrt(fan_in)), biases too (norm_weight 1, norm_bias 0).
 //
 // Where sources differ: the paper sums over heads and lets them see x_t; the authors' code, and
@@ -27,6 +28,10 @@
 // The L5 norm is computed scale-safe, the gradient through a clamped norm is zero, and a non-finite
 // direction writes nothing; the authors' float32 code instead freezes the memory when |p q|^5
 // overflows (overflow = authors).
+//
+// memory_update = multiply has m = m' * c sum_i (alpha_i v_i - beta_i v~_i) instead. The authors'
+// code offers it with a memory that starts at zero, and so stays zero for ever; here the memory of
+// this variant starts at one (a state that the caller gives is taken as it is).
 #pragma once
 
 #include <nru/layer.h>
@@ -34,7 +39,6 @@
 namespace nru {
 
 struct NRUOptions : LayerOptions<NRUOptions> {
-  using Derived = NRUOptions;
   enum class Combine { mean, sum };
   enum class HeadActivation { linear, relu };
   enum class Direction {
@@ -43,6 +47,7 @@ struct NRUOptions : LayerOptions<NRUOptions> {
     full,      // no factorisation: k M
   };
   enum class Overflow { safe, authors };
+  enum class MemoryUpdate { add, multiply };
 
   using LayerOptions::LayerOptions;
 
@@ -52,30 +57,11 @@ struct NRUOptions : LayerOptions<NRUOptions> {
   NRU_OPTION(HeadActivation, head_activation, HeadActivation::linear);
   NRU_OPTION(Direction, direction, Direction::shared);
   NRU_OPTION(Overflow, overflow, Overflow::safe);
+  NRU_OPTION(MemoryUpdate, memory_update, MemoryUpdate::add);
   NRU_OPTION(bool, heads_see_input, false);
   NRU_OPTION(bool, layer_norm, false);  // on the pre-activation of h
 };
 
-class NRUImpl : public LayerImpl {
- public:
-  explicit NRUImpl(const NRUOptions& options);
-  NRUImpl(std::int64_t input_size, std::int64_t hidden_size)
-      : NRUImpl(NRUOptions(input_size, hidden_size)) {}
-  std::shared_ptr<torch::nn::Module> clone(const OptionalDevice& device = {}) const override;
-
-  const NRUOptions options;
-
- protected:
-  kernels::Program<float> float_program(std::int64_t input_size) const override;
-  kernels::Program<double> double_program(std::int64_t input_size) const override;
-  StepValues reference_step(const torch::Tensor& x, const std::vector<torch::Tensor>& state,
-                            const Weights& weights) const override;
-  void initialise(Initializer& init, const Weights& weights) const override;
-
- private:
-  torch::Tensor directions(const torch::Tensor& numbers) const;
-};
-
-TORCH_MODULE(NRU);
+NRU_LAYER(NRU);
 
 }  // namespace nru

@@ -25,7 +25,6 @@
 namespace nru {
 
 struct RNNOptions : LayerOptions<RNNOptions> {
-  using Derived = RNNOptions;
   enum class Activation { tanh, relu };
   enum class RecurrentInit { orthogonal, identity };
 
@@ -36,23 +35,6 @@ struct RNNOptions : LayerOptions<RNNOptions> {
   NRU_OPTION(bool, layer_norm, false);  // on the pre-activation
 };
 
-class RNNImpl : public LayerImpl {
- public:
-  explicit RNNImpl(const RNNOptions& options);
-  RNNImpl(std::int64_t input_size, std::int64_t hidden_size)
-      : RNNImpl(RNNOptions(input_size, hidden_size)) {}
-  std::shared_ptr<torch::nn::Module> clone(const OptionalDevice& device = {}) const override;
-
-  const RNNOptions options;
-
- protected:
-  kernels::Program<float> float_program(std::int64_t input_size) const override;
-  kernels::Program<double> double_program(std::int64_t input_size) const override;
-  StepValues reference_step(const torch::Tensor& x, const std::vector<torch::Tensor>& state,
-                            const Weights& weights) const override;
-  void initialise(Initializer& init, const Weights& weights) const override;
-};
-
-TORCH_MODULE(RNN);
+NRU_LAYER(RNN);
 
 }  // namespace nru

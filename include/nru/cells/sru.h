@@ -29,7 +29,6 @@
 namespace nru {
 
 struct SRUOptions : LayerOptions<SRUOptions> {
-  using Derived = SRUOptions;
   using Scales = std::vector<double>;
 
   using LayerOptions::LayerOptions;
@@ -41,23 +40,6 @@ struct SRUOptions : LayerOptions<SRUOptions> {
   NRU_OPTION(Scales, scales, {0, 0.5, 0.9, 0.99, 0.999});
 };
 
-class SRUImpl : public LayerImpl {
- public:
-  explicit SRUImpl(const SRUOptions& options);
-  SRUImpl(std::int64_t input_size, std::int64_t hidden_size)
-      : SRUImpl(SRUOptions(input_size, hidden_size)) {}
-  std::shared_ptr<torch::nn::Module> clone(const OptionalDevice& device = {}) const override;
-
-  const SRUOptions options;
-
- protected:
-  kernels::Program<float> float_program(std::int64_t input_size) const override;
-  kernels::Program<double> double_program(std::int64_t input_size) const override;
-  StepValues reference_step(const torch::Tensor& x, const std::vector<torch::Tensor>& state,
-                            const Weights& weights) const override;
-  void initialise(Initializer& init, const Weights& weights) const override;
-};
-
-TORCH_MODULE(SRU);
+NRU_LAYER(SRU);
 
 }  // namespace nru

@@ -86,7 +86,9 @@ struct Candidate {
           store_first(d, u.part[0], left, u_at);
           const auto c = modrelu(d, shape.modrelu, eps, load_first(d, b + j, left), u).part[0];
           const auto h_prev = load_first(d, h_prev_rows + i * rows.ld[kH] + j, left);
-          store_first(d, hn::MulAdd(g, hn::Sub(h_prev, c), c), left, h_rows + i * rows.ld[kH] + j);
+          // Not c + g (h' - c), which would not hold h' exactly at g = 1.
+          const auto h = hn::MulAdd(g, h_prev, hn::NegMulAdd(g, c, c));
+          store_first(d, h, left, h_rows + i * rows.ld[kH] + j);
         });
   }
 

@@ -1,7 +1,7 @@
 // NRU, pointwise part. Two phases a step:
 //
 //   [x, h', m'] -> a:       h = ReLU(a)  (or ReLU(LN(a)))
-//   [(x,) h, m'] -> heads:  m = m' + c0 sum_i (alpha_i v_i^w - beta_i v_i^e)
+//   [(x,) h, m'] -> heads:  m = m' + c0 sum_i (alpha_i v_i^w - beta_i v_i^e)  (or m' times the sum)
 //
 // Kept for the backward pass: h and m (states), the head outputs u, and for the factored write a
 // few norms per row (aux). The pre-activation a is kept only with layer norm: without it, h > 0
@@ -103,9 +103,9 @@ void general_forward(const GeneralSizes& s, const Rows<T>& rows) {
 template <class T>
 void general_backward(const GeneralSizes& s, const Rows<T>& rows) {
   for (int r = 0; r < rows.count; ++r) {
-    write_general_backward<T>(s, rows.current[kHeads] + r * rows.ld[kHeads],
-                              rows.gradient[kM] + r * rows.ld[kM], rows.d_pre + r * rows.ld[kHeads],
-                              rows.scratch);
+    write_general_backward<T>(
+        s, rows.current[kHeads] + r * rows.ld[kHeads], rows.previous[kM] + r * rows.ld[kM],
+        rows.gradient[kM] + r * rows.ld[kM], rows.d_pre + r * rows.ld[kHeads], rows.scratch);
   }
 }
 
@@ -140,11 +140,12 @@ Program<T> program(const NruShape& shape) {
   const int I = shape.input, H = shape.hidden, M = shape.memory, U = shape.head_outputs();
   const int seen = shape.heads_see_input ? I : 0;
   Program<T> p;
-  p.parts = {{"x", I, PartKind::input},
-             {"h", H, PartKind::state},
-             {"m", M, PartKind::state, /*carries=*/true},
-             {"heads", U},
-             {"aux", 1}};
+  p.parts = {
+      {"x", I, PartKind::input},
+      {"h", H, PartKind::state},
+      {"m", M, PartKind::state, /*carries=*/true, /*initial=*/shape.multiply_memory ? 1.0 : 0},
+      {"heads", U},
+      {"aux", 1}};
   p.parameters = {{"weight", H, I + H + M}, {"bias", H}};
   if (shape.layer_norm) {
     p.parts.push_back({"a", H});

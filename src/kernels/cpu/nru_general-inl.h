@@ -3,8 +3,11 @@
 // this is the form that reads like the equations, the one that heads straddling rows of p q^T need,
 // and what the factored form is tested against.
 //
-//   V = direction(u) [k*m];  v_i = f(V_i) / max(|f(V_i)|_5, 1e-12);  m += c0 sum_i (alpha_i v_i^w -
-//   beta_i v_i^e)
+//   V = direction(u) [k*m];  v_i = f(V_i) / max(|f(V_i)|_5, 1e-12)
+//   s = c0 sum_i (alpha_i v_i^w - beta_i v_i^e);  m = m' + s, or m = m' s
+//
+// Backward, D = dm: ds = D and dm' = D where s is added; ds = D m' and dm' = D s where it
+// multiplies.
 #if defined(NRU_KERNELS_CPU_NRU_GENERAL_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef NRU_KERNELS_CPU_NRU_GENERAL_INL_H_
 #undef NRU_KERNELS_CPU_NRU_GENERAL_INL_H_
@@ -30,7 +33,7 @@ struct GeneralSizes {
   NruDirection direction;
   int root;  // of k*m (shared) or m (per head)
   double combine;
-  bool relu, authors_overflow;
+  bool relu, authors_overflow, multiply;
   explicit GeneralSizes(const NruShape& s)
       : k(s.heads),
         m(s.memory),
@@ -39,8 +42,9 @@ struct GeneralSizes {
         root(s.direction == NruDirection::per_head ? direction_size / (2 * k) : direction_size / 2),
         combine(s.sum_heads ? 1.0 : 1.0 / s.heads),
         relu(s.relu_heads),
-        authors_overflow(s.authors_overflow) {}
-  std::size_t scratch() const { return 2 * static_cast<std::size_t>(k) * m + 64; }
+        authors_overflow(s.authors_overflow),
+        multiply(s.multiply_memory) {}
+  std::size_t scratch() const { return (2 * static_cast<std::size_t>(k) + 2) * m + 64; }
   int blocks() const {
     return direction == NruDirection::per_head ? k : 1;
   }  // outer products p q^T of root x root
@@ -126,13 +130,17 @@ void write_general(const GeneralSizes& s, const T* u, const T* m_prev, T* m_out,
       for (int j = 0; j < s.m; ++j) m_out[j] += c * v[j];
     }
   }
-  for (int j = 0; j < s.m; ++j) m_out[j] += m_prev[j];
+  for (int j = 0; j < s.m; ++j) m_out[j] = s.multiply ? m_out[j] * m_prev[j] : m_out[j] + m_prev[j];
 }
 
+// d_m: of m in, of m' out, as far as m' reaches m directly.
 template <class T>
-void write_general_backward(const GeneralSizes& s, const T* u, const T* d_m, T* d_u, T* scratch) {
-  T *V = scratch, *d_V = scratch + s.k * s.m;
+void write_general_backward(const GeneralSizes& s, const T* u, const T* m_prev, T* d_m, T* d_u,
+                            T* scratch) {
+  T *V = scratch, *d_V = V + s.k * s.m, *sum = d_V + s.k * s.m, *d_sum = sum + s.m;
   std::int64_t ignored[kEvents] = {};  // the forward pass has counted
+  std::fill_n(sum, s.m, T(0));
+  for (int j = 0; j < s.m; ++j) d_sum[j] = s.multiply ? d_m[j] * m_prev[j] : d_m[j];
   for (int side = 0; side < 2; ++side) {
     const T* from = u + 2 * s.k + side * s.direction_size;
     const T c0 = T(side ? -s.combine : s.combine);
@@ -142,16 +150,18 @@ void write_general_backward(const GeneralSizes& s, const T* u, const T* d_m, T* 
       const T inverse = normalise_head(s, v, ignored), alpha = u[side * s.k + i];
       const bool open = !s.relu || alpha > T(0);
       T dot = 0;
-      for (int j = 0; j < s.m; ++j) dot += d_m[j] * v[j];
+      for (int j = 0; j < s.m; ++j) dot += d_sum[j] * v[j];
+      for (int j = 0; s.multiply && open && j < s.m; ++j) sum[j] += c0 * alpha * v[j];
       d_u[side * s.k + i] = open ? c0 * dot : T(0);
       const T c = open ? c0 * alpha * inverse : T(0);
       for (int j = 0; j < s.m; ++j) {
         const T x = v[j];
-        d_v[j] = s.relu && !(x > T(0)) ? T(0) : c * (d_m[j] - dot * (x * std::abs(x)) * (x * x));
+        d_v[j] = s.relu && !(x > T(0)) ? T(0) : c * (d_sum[j] - dot * (x * std::abs(x)) * (x * x));
       }
     }
     form_directions_backward(s, from, d_V, d_u + 2 * s.k + side * s.direction_size);
   }
+  for (int j = 0; s.multiply && j < s.m; ++j) d_m[j] *= sum[j];
 }
 
 }  // namespace nru_cell

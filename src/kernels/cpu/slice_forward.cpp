@@ -73,7 +73,7 @@ void Slice<T>::load_initial(const SequenceInputs<T>& inputs) {
         std::memcpy(to + r * ld_[part], from + static_cast<std::size_t>(first_row_ + r) * w,
                     w * sizeof(T));
       } else {
-        std::memset(to + r * ld_[part], 0, w * sizeof(T));
+        std::fill_n(to + r * ld_[part], w, static_cast<T>(program_->parts[part].initial));
       }
     }
   }
