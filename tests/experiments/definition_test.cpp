@@ -199,8 +199,8 @@ TEST(Plan, QuickMayTakeSomeVariants) {
   EXPECT_THAT(directories(plan(parse(text), {.quick = true, .seeds = {}})),
               ElementsAre("copying/nru-m144-seed1"));
   EXPECT_THAT(plan(parse(text), {}), SizeIs(8));
-  EXPECT_THAT(error_of([] { parse(with("[quick]\n", "[quick]\nvariants = [\"m14\"]\n")); }),
-              HasSubstr("unknown variants 'm14'; did you mean 'm144'?"));
+  EXPECT_THAT(error_of([] { parse(with("[quick]\n", "[quick]\nvariants = [\"m1444\"]\n")); }),
+              HasSubstr("unknown variants 'm1444'; did you mean 'm144'?"));
 }
 
 TEST(Plan, TakesAsManySeedsAsAskedFor) {
