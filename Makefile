@@ -3,14 +3,16 @@
 SETUP ?= 1
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
+REPRODUCE ?= all
 
-.PHONY: help demo build test asan bench install python format clean setup setup-python
+.PHONY: help demo build test asan bench reproduce install python format clean setup setup-python
 
 help:
 	@echo "make demo       train the NRU and an LSTM side by side on the copying task"
 	@echo "make build      the program, build/nru"
 	@echo "make test       build and run all tests (make asan: the torch-free ones under sanitizers)"
 	@echo "make bench      time fused, reference and torch's own layers"
+	@echo "make reproduce  make the paper's runs, or go on with them (REPRODUCE=\"copy-100 --quick\")"
 	@echo "make install    install program, library and headers (PREFIX=/usr/local)"
 	@echo "make python     build the Python module and install it into .venv"
 	@echo "make format     clang-format all C++ files"
@@ -38,6 +40,9 @@ asan: setup
 
 bench: build
 	@build/nru bench
+
+reproduce: build
+	@build/nru reproduce $(REPRODUCE)
 
 install: build
 	@cmake --install build --prefix "$(PREFIX)" >/dev/null

@@ -165,11 +165,14 @@ std::string outcome_text(const std::vector<Job>& jobs, const GridOutcome& outcom
   if (totals.failed > 0) text += fmt::format(", {} failed", totals.failed);
   if (totals.queued > 0) text += fmt::format(", {} left", totals.queued);
   text += "\n";
+  std::size_t not_started = 0;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     const JobOutcome& job = outcome.jobs[i];
     if (job.state == JobOutcome::State::failed) {
       text += fmt::format("  failed: {}: {} (log: {})\n", jobs[i].name(), one_line(job.reason),
                           jobs[i].log().string());
+    } else if (job.state == JobOutcome::State::left && job.updates == 0) {
+      ++not_started;
     } else if (job.state == JobOutcome::State::left) {
       text += fmt::format("  left: {}: at {}{}\n", jobs[i].name(), format_count(job.updates),
                           jobs[i].updates > 0 ? " of " + format_count(jobs[i].updates) : "");

@@ -36,6 +36,12 @@ OptionMap settings_of(const Experiment& experiment, const std::string& cell, con
   return settings;
 }
 
+bool left_out(const Experiment& experiment, const Variant& variant, const Selection& selection) {
+  const auto& wanted = experiment.quick_variants;
+  return selection.quick && !wanted.empty() &&
+         std::find(wanted.begin(), wanted.end(), variant.name) == wanted.end();
+}
+
 std::vector<std::int64_t> seeds_of(const Experiment& experiment, const Selection& selection) {
   std::vector<std::int64_t> seeds = experiment.seeds;
   if (selection.seeds) {
@@ -126,6 +132,7 @@ std::vector<PlannedRun> plan(const Experiment& experiment, const Selection& sele
                                                                          : experiment.cells;
   for (const std::string& cell : cells) {
     for (const Variant& variant : experiment.variants) {
+      if (left_out(experiment, variant, selection)) continue;
       for (const std::int64_t seed : seeds_of(experiment, selection)) {
         PlannedRun run;
         run.experiment = experiment.name;

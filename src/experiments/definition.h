@@ -20,7 +20,8 @@
 //   [run.nru]                             # optional: settings of one cell's runs
 //   stop_when_settled = false
 //
-//   [quick]                               # laid over all else with --quick; `cells`, `seeds` too
+//   [quick]                               # laid over all else with --quick; also `cells`,
+//                                         # `seeds` and `variants`: fewer of them
 //   updates = 2000
 //
 //   [[variant]]                           # optional: every cell is run once per variant
@@ -110,10 +111,11 @@ struct Experiment {
   std::vector<std::string> uses;  // other experiments
   OptionMap run;                  // flat keys
   std::map<std::string, OptionMap> run_by_cell;
-  OptionMap quick;                        // flat keys
-  std::vector<std::string> quick_cells;   // empty: as without --quick
-  std::vector<std::int64_t> quick_seeds;  // empty: the first seed
-  std::vector<Variant> variants;          // at least one
+  OptionMap quick;                          // flat keys
+  std::vector<std::string> quick_cells;     // empty: as without --quick
+  std::vector<std::int64_t> quick_seeds;    // empty: the first seed
+  std::vector<std::string> quick_variants;  // empty: all
+  std::vector<Variant> variants;            // at least one
   std::vector<PaperValue> paper_values;
   std::vector<Claim> claims;
 };

@@ -230,7 +230,12 @@ void read_quick(Section& section, Experiment& experiment) {
   for (const std::string& cell : experiment.quick_cells)
     known_name(section, "cells", cell, experiment.cells);
   experiment.quick_seeds = section.seeds("seeds");
-  experiment.quick = settings_of(section, {"cells", "seeds"});
+  experiment.quick_variants = section.texts("variants");
+  std::vector<std::string> known;
+  for (const Variant& variant : experiment.variants) known.push_back(variant.name);
+  for (const std::string& variant : experiment.quick_variants)
+    known_name(section, "variants", variant, known);
+  experiment.quick = settings_of(section, {"cells", "seeds", "variants"});
 }
 
 void read_variants(Section& top, Experiment& experiment) {

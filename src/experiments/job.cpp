@@ -166,10 +166,13 @@ bool in_use(const fs::path& directory) {
 
 std::string last_words(const fs::path& log) {
   constexpr std::string_view kProgram = "nru: ";
-  const std::string text = "\n" + tail(log) + "\n";
+  std::string text = "\n" + tail(log) + "\n";
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 && c != '\n') c = ' ';  // what is shown on a terminal
+  }
   for (std::string_view line : lines_from_the_end(text)) {
     if (line.starts_with(kProgram)) line.remove_prefix(kProgram.size());
-    if (line.find_first_not_of(" \t\r") != std::string_view::npos) return std::string(line);
+    if (line.find_first_not_of(' ') != std::string_view::npos) return std::string(line);
   }
   return "";
 }

@@ -194,6 +194,15 @@ TEST(Plan, QuickIsLaidOverAllElse) {
   EXPECT_FALSE(runs[0].settings.contains("epochs"));
 }
 
+TEST(Plan, QuickMayTakeSomeVariants) {
+  const std::string text = with("[quick]\n", "[quick]\nvariants = [\"m144\"]\n");
+  EXPECT_THAT(directories(plan(parse(text), {.quick = true, .seeds = {}})),
+              ElementsAre("copying/nru-m144-seed1"));
+  EXPECT_THAT(plan(parse(text), {}), SizeIs(8));
+  EXPECT_THAT(error_of([] { parse(with("[quick]\n", "[quick]\nvariants = [\"m1444\"]\n")); }),
+              HasSubstr("unknown variants 'm1444'; did you mean 'm144'?"));
+}
+
 TEST(Plan, TakesAsManySeedsAsAskedFor) {
   EXPECT_THAT(plan(parse(kWhole), {.quick = false, .seeds = 5}), SizeIs(2 * 2 * 5));
   EXPECT_THAT(plan(parse(kWhole), {.quick = true, .seeds = 3}), SizeIs(2 * 3));

@@ -45,4 +45,13 @@ run(${WORK_DIR}/build/consumer)
 message("${output}")
 if(EXISTS ${WORK_DIR}/prefix/bin/nru)
   run(${WORK_DIR}/prefix/bin/nru --version)
+  # The installed program reads the installed experiments, not those of the sources.
+  file(RENAME ${WORK_DIR}/prefix/share/nru/experiments/copy-100.toml
+       ${WORK_DIR}/prefix/share/nru/experiments/installed-copy.toml)
+  file(GLOB others ${WORK_DIR}/prefix/share/nru/experiments/[^i]*.toml)
+  file(REMOVE ${others})
+  run(${WORK_DIR}/prefix/bin/nru reproduce --list)
+  if(NOT output MATCHES "installed-copy" OR output MATCHES "psmnist")
+    message(FATAL_ERROR "the installed program does not read its own experiments:\n${output}")
+  endif()
 endif()
