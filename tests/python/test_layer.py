@@ -58,7 +58,6 @@ def test_defaults_are_those_of_the_cpp_classes():
         nru.LSTMChrono(3, 5)
 
 
-@pytest.mark.parametrize("backend", ["fused", "reference"])
 def test_a_multiplied_memory_starts_at_one(backend):
     layer = nru.NRU(3, 5, memory_size=8, heads=2, memory_update="multiply", backend=backend)
     x, h, m = torch.randn(4, 2, 3), torch.zeros(1, 2, 5), torch.ones(1, 2, 8)
