@@ -282,6 +282,21 @@ TEST_F(Reproduce, PlansWithoutDoing) {
   EXPECT_THAT(nru(command(*shared_) + Arguments{"--dry-run"}).out, HasSubstr("3 of 3 runs done"));
 }
 
+TEST_F(Reproduce, TakesSomeCellsAndFewerUpdatesForNow) {
+  write(place_, toy(kUpdates));
+  const Finished some = nru(command() + Arguments{"--cells", "nru,gru", "--updates", "500"});
+  EXPECT_EQ(some.code, 0) << some.err;
+  EXPECT_THAT(some.out, HasSubstr("2 of 2 runs done"));
+  EXPECT_EQ(json_file(run("toy/nru-seed1") / "result.json").at("updates"), 500);
+  EXPECT_FALSE(fs::exists(run("toy/lstm-seed1")));
+  ASSERT_EQ(nru(command()).code, 0);
+  expect_equal_to_the_whole();
+  EXPECT_THAT(nru(command() + Arguments{"--cells", "nruu"}).err,
+              HasSubstr("unknown cell 'nruu'; did you mean 'nru'?"));
+  EXPECT_THAT(nru(command() + Arguments{"--cells", "janet"}).err,
+              HasSubstr("there are no runs of janet in toy"));
+}
+
 TEST_F(Reproduce, SlipsGetTheNearestName) {
   const Finished slip = nru({"reproduce", "copy-10"});
   EXPECT_EQ(slip.code, 2);
