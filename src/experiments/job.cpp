@@ -61,6 +61,15 @@ std::optional<Number> number(std::string_view text) {
   return value;
 }
 
+// A damaged one counts as missing: the run goes on and writes it anew, or says why it cannot.
+std::optional<Result> read_if_whole(const fs::path& path) {
+  try {
+    return training::read_result(path);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
 bool ended_as_planned(const Result& result, const Job& job) {
   if (result.status != RunStatus::finished && result.status != RunStatus::solved) return false;
   if (job.updates > 0 && result.updates >= job.updates) return true;
@@ -117,8 +126,9 @@ RunState look_at(const Job& job) {
   state.stage = RunState::Stage::begun;
   const auto logged = last_progress(paths.directory);
   if (logged) state.updates = logged->update;
-  if (!fs::exists(paths.result(), ignored)) return state;
-  const Result result = training::read_result(paths.result());
+  const auto found = read_if_whole(paths.result());
+  if (!found) return state;
+  const Result& result = *found;
   state.seconds = result.seconds;
   state.solved_at = result.solved_at;
   // Older than the metrics: the run went on after it, and was killed.

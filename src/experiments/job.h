@@ -43,7 +43,7 @@ struct RunState {
   bool training_over() const { return stage == Stage::done || stage == Stage::diverged; }
 };
 
-// Throws nru::Error where files of the run are damaged.
+// Never throws: files may be half made or damaged.
 RunState look_at(const Job& job);
 
 // Throws nru::Error when the directory holds a run that the plan would change or cut short: other

@@ -157,21 +157,21 @@ void Scheduler::start_runs() {
 // Unless there turns out to be nothing to do, or the run cannot be started: the job has then ended.
 void Scheduler::start(Slot& slot, std::size_t index) {
   const Job& job = jobs_[index];
+  const RunState state = look_at(job);
+  made_[index] = state.updates;
+  if (state.training_over() && !state.inspection_missing) {  // by whoever had the directory
+    return settle(index, state);
+  }
+  slot.inspecting = state.training_over();
+  slot.job = index;
+  slot.started = now();
+  slot.first = state.updates;
+  slot.seen_first.reset();
+  slot.seen.reset();
+  const auto command =
+      slot.inspecting ? inspect_command(job) : train_command(job, slot.cores.size());
   try {
-    const RunState state = look_at(job);
-    made_[index] = state.updates;
-    if (state.training_over() && !state.inspection_missing) {  // by whoever had the directory
-      return settle(index, state);
-    }
-    slot.inspecting = state.training_over();
-    slot.job = index;
-    slot.started = now();
-    slot.first = state.updates;
-    slot.seen_first.reset();
-    slot.seen.reset();
-    slot.child.emplace(
-        slot.inspecting ? inspect_command(job) : train_command(job, slot.cores.size()), job.log(),
-        slot.cores);
+    slot.child.emplace(command, job.log(), slot.cores);
   } catch (const Error& error) {
     fail(index, {2, 0}, error.what());
   }
@@ -212,12 +212,7 @@ void Scheduler::look_at_progress() {
 void Scheduler::after(Slot& slot, const Ended& ended) {
   const std::size_t index = slot.job;
   const Job& job = jobs_[index];
-  RunState state;
-  try {
-    state = look_at(job);
-  } catch (const Error& error) {
-    return fail(index, {2, 0}, error.what());
-  }
+  const RunState state = look_at(job);
   made_[index] = state.updates;
   if (!slot.inspecting) {
     ended_speeds_.measured(job.kind,

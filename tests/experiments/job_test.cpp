@@ -113,6 +113,14 @@ TEST_F(JobTest, IsNotDoneWhenItWentOnAfterItsResult) {
   EXPECT_EQ(look_at(job_).stage, Stage::begun);
 }
 
+TEST_F(JobTest, IsBegunWhereTheResultIsDamaged) {
+  begin();
+  end(RunStatus::finished, 100'000);
+  const std::string text = test::read_bytes(paths().result());
+  test::write_bytes(paths().result(), text.substr(0, text.size() / 2));
+  EXPECT_EQ(look_at(job_).stage, Stage::begun);
+}
+
 TEST_F(JobTest, DivergedIsAnOutcome) {
   begin();
   end(RunStatus::diverged, 10);
