@@ -62,7 +62,8 @@ struct Scheduler::Slot {
   std::size_t job = 0;
   bool inspecting = false;
   double started = 0;
-  std::int64_t first = 0;  // updates made when it started
+  std::int64_t first = 0;      // updates made when it started
+  std::int64_t log_start = 0;  // bytes of its log that are older
   // Where the rate is measured from: the first progress seen, so that loading data does not count.
   std::optional<std::int64_t> seen_first;
   double seen_at = 0;
@@ -166,6 +167,7 @@ void Scheduler::start(Slot& slot, std::size_t index) {
   slot.job = index;
   slot.started = now();
   slot.first = state.updates;
+  slot.log_start = log_size(job.log());
   slot.seen_first.reset();
   slot.seen.reset();
   const auto command =
@@ -229,7 +231,7 @@ void Scheduler::after(Slot& slot, const Ended& ended) {
   const bool interrupted = ended.signal == SIGTERM || ended.signal == SIGINT ||
                            ended.code == 128 + SIGTERM || ended.code == 128 + SIGINT;
   if (stopping_ && interrupted) return;  // left for the next time
-  const std::string words = last_words(job.log());
+  const std::string words = last_words(job.log(), slot.log_start);
   if (ended.code == 2 && words.find("is in use by") != std::string::npos) {
     waiting_.push_back(index);  // someone was faster
     return;

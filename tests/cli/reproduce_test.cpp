@@ -156,9 +156,9 @@ TEST_F(Reproduce, SavesAndSaysHowToGoOnAfterASignal) {
     EXPECT_THAT(finished.out,
                 AllOf(HasSubstr("left"), HasSubstr("all saved; go on with: nru reproduce "
                                                    "toy --jobs 2 --out ")));
-    EXPECT_GE(std::count_if(kRuns.begin(), kRuns.end(),
-                            [&](const std::string& name) { return status(name) == "interrupted"; }),
-              2);
+    EXPECT_TRUE(std::any_of(kRuns.begin(), kRuns.end(), [&](const std::string& name) {
+      return status(name) == "interrupted";
+    }));
   }
   ASSERT_EQ(nru(command()).code, 0);
   expect_equal_to_the_whole();
