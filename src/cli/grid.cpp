@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "cells/model.h"
+#include "cells/registry.h"
 #include "tasks/registry.h"
 #include "training/trainer.h"
 
@@ -89,6 +90,12 @@ Job make_job(const PlannedRun& run, const GridRequest& request, TaskTable& table
   job.updates_per_epoch = facts.updates_per_epoch;
   job.updates =
       job.config.epochs > 0 ? job.config.epochs * facts.updates_per_epoch : job.config.updates;
+  if (request.most_updates && job.updates > *request.most_updates) {
+    job.updates = *request.most_updates;
+    job.run.settings.erase("epochs");
+    job.run.settings["updates"] = job.updates;
+    job.config = resolve(job.run, request.out);
+  }
   job.cost_per_update = facts.positions * static_cast<double>(parameters_of(job.config));
   return job;
 }
@@ -112,14 +119,26 @@ std::vector<Job> make_grid(const std::vector<Experiment>& experiments, const Gri
   std::vector<Job> jobs;
   std::map<std::string, std::size_t> by_name;
   TaskTable table;
+  for (const std::string& cell : request.cells) find_cell(cell);  // throws for a slip
+  const auto wanted = [&](const std::string& cell) {
+    return request.cells.empty() ||
+           std::find(request.cells.begin(), request.cells.end(), cell) != request.cells.end();
+  };
   for (const Experiment* experiment : select(experiments, request.names)) {
     const bool looks_inside =
         experiment->figure == FigureKind::heatmap || experiment->figure == FigureKind::groups;
     for (const PlannedRun& run : plan_shown(experiments, *experiment, request.selection)) {
+      if (!wanted(run.cell)) continue;
       const auto [found, is_new] = by_name.emplace(run.directory.string(), jobs.size());
       if (is_new) jobs.push_back(make_job(run, request, table));
       if (looks_inside && request.inspect) jobs[found->second].inspect = true;
     }
+  }
+  if (jobs.empty()) {
+    throw Error(
+        fmt::format("there are no runs of {} in {}; nru reproduce --list --json shows the "
+                    "cells of each experiment",
+                    fmt::join(request.cells, ", "), fmt::join(request.names, ", ")));
   }
   return jobs;
 }

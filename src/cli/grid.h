@@ -13,9 +13,11 @@ namespace nru::cli {
 struct GridRequest {
   std::vector<std::string> names;  // experiments, or "all"
   experiments::Selection selection;
-  std::filesystem::path out;  // the runs' root
-  std::string device;         // empty: as the experiments say
-  bool inspect = true;        // this program has the command
+  std::filesystem::path out;                 // the runs' root
+  std::string device;                        // empty: as the experiments say
+  std::vector<std::string> cells;            // only these; empty: all
+  std::optional<std::int64_t> most_updates;  // longer runs end there, for now
+  bool inspect = true;                       // this program has the command
 };
 
 // Every run that the named experiments show, each once, settings resolved and checked. Throws

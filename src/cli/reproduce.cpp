@@ -45,10 +45,9 @@ GridRequest request_of(const ReproduceArguments& arguments) {
   if (arguments.names.empty()) {
     throw Error("no experiment was named; nru reproduce --list shows them, all means every one");
   }
-  return {arguments.names,
-          {arguments.quick, arguments.seeds},
-          arguments.root(),
-          arguments.device,
+  return {arguments.names,      {arguments.quick, arguments.seeds},
+          arguments.root(),     arguments.device,
+          arguments.cells,      arguments.updates,
           arguments.can_inspect};
 }
 
@@ -64,6 +63,8 @@ std::string ReproduceArguments::command() const {
   for (const std::string& name : names) text += " " + shell_word(name);
   if (quick) text += " --quick";
   if (seeds) text += fmt::format(" --seeds {}", *seeds);
+  if (!cells.empty()) text += " --cells " + shell_word(fmt::format("{}", fmt::join(cells, ",")));
+  if (updates) text += fmt::format(" --updates {}", *updates);
   if (jobs) text += fmt::format(" --jobs {}", *jobs);
   if (!out.empty()) text += " --out " + shell_word(out);
   if (!device.empty()) text += " --device " + shell_word(device);
@@ -100,6 +101,16 @@ void add_reproduce(CLI::App& app, Invocation& invocation) {
   command->add_option("--seeds", given->seeds, "seeds 1 to N instead of the experiment's own")
       ->type_name("N")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1000}));
+  command->add_option("--cells", given->cells, "only runs of these cells")
+      ->type_name("NAME,...")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(value);
+  command
+      ->add_option("--updates", given->updates,
+                   "end longer runs after N updates; without it, or with more, they go on")
+      ->type_name("N")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000'000}));
   command
       ->add_option("--jobs", given->jobs,
                    "runs side by side, each on its own cores (default: one per core, 4 on a GPU)")
@@ -129,6 +140,7 @@ Examples:
   nru reproduce --list
   nru reproduce copy-100 --quick
   nru reproduce copy-100 copy-variable-100 --seeds 1 --jobs 2
+  nru reproduce copy-200 --cells nru,janet --updates 60000
   nru reproduce all --device cuda --time-limit 1500       as far as it gets in 25 minutes
   nru reproduce all --dry-run)");
   command->callback([&app, given, &invocation] {

@@ -14,7 +14,8 @@ struct ReproduceArguments {
   std::vector<std::string> names;
   std::string experiments, out, device;  // empty: the default
   bool quick = false, dry_run = false, json = false, list = false;
-  std::optional<std::int64_t> seeds, jobs;
+  std::vector<std::string> cells;
+  std::optional<std::int64_t> seeds, jobs, updates;
   double time_limit = 0;
   bool can_inspect = false, can_report = false;  // what else this program knows
 

@@ -25,13 +25,14 @@ using training::Result;
 using training::RunPaths;
 using training::RunStatus;
 
-// The end of a file, enough for several lines of metrics or an error.
-std::string tail(const fs::path& path) {
+// The end of a file after its first `skip` bytes, enough for several lines of metrics or an error.
+std::string tail(const fs::path& path, off_t skip = 0) {
   constexpr off_t kEnough = 4096;
   const Descriptor file(uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); }));
   struct stat facts {};
   if (file.get() < 0 || ::fstat(file.get(), &facts) < 0) return "";
-  std::string text(static_cast<std::size_t>(std::min(facts.st_size, kEnough)), '\0');
+  std::string text(static_cast<std::size_t>(std::clamp<off_t>(facts.st_size - skip, 0, kEnough)),
+                   '\0');
   const ssize_t got = uninterrupted([&] {
     return ::pread(file.get(), text.data(), text.size(),
                    facts.st_size - static_cast<off_t>(text.size()));
@@ -59,6 +60,15 @@ std::optional<Number> number(std::string_view text) {
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (failure != std::errc{} || end != text.data() + text.size()) return std::nullopt;
   return value;
+}
+
+// A damaged one counts as missing: the run goes on and writes it anew, or says why it cannot.
+std::optional<Result> read_if_whole(const fs::path& path) {
+  try {
+    return training::read_result(path);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
 }
 
 bool ended_as_planned(const Result& result, const Job& job) {
@@ -117,8 +127,9 @@ RunState look_at(const Job& job) {
   state.stage = RunState::Stage::begun;
   const auto logged = last_progress(paths.directory);
   if (logged) state.updates = logged->update;
-  if (!fs::exists(paths.result(), ignored)) return state;
-  const Result result = training::read_result(paths.result());
+  const auto found = read_if_whole(paths.result());
+  if (!found) return state;
+  const Result& result = *found;
   state.seconds = result.seconds;
   state.solved_at = result.solved_at;
   // Older than the metrics: the run went on after it, and was killed.
@@ -164,17 +175,24 @@ bool in_use(const fs::path& directory) {
          errno == EWOULDBLOCK;
 }
 
-std::string last_words(const fs::path& log) {
+std::string last_words(const fs::path& log, std::int64_t skip) {
   constexpr std::string_view kProgram = "nru: ";
-  std::string text = "\n" + tail(log) + "\n";
+  std::string text = "\n" + tail(log, skip) + "\n";
   for (char& c : text) {
     if (static_cast<unsigned char>(c) < 0x20 && c != '\n') c = ' ';  // what is shown on a terminal
   }
-  for (std::string_view line : lines_from_the_end(text)) {
-    if (line.starts_with(kProgram)) line.remove_prefix(kProgram.size());
-    if (line.find_first_not_of(' ') != std::string_view::npos) return std::string(line);
+  std::string_view last;
+  for (const std::string_view line : lines_from_the_end(text)) {
+    if (line.starts_with(kProgram)) return std::string(line.substr(kProgram.size()));
+    if (last.empty() && line.find_first_not_of(' ') != std::string_view::npos) last = line;
   }
-  return "";
+  return std::string(last);
+}
+
+std::int64_t log_size(const fs::path& log) {
+  std::error_code missing;
+  const auto size = fs::file_size(log, missing);
+  return missing ? 0 : static_cast<std::int64_t>(size);
 }
 
 std::vector<std::string> train_command(const Job& job, std::size_t threads) {

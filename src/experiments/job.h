@@ -43,7 +43,7 @@ struct RunState {
   bool training_over() const { return stage == Stage::done || stage == Stage::diverged; }
 };
 
-// Throws nru::Error where files of the run are damaged.
+// Never throws: files may be half made or damaged.
 RunState look_at(const Job& job);
 
 // Throws nru::Error when the directory holds a run that the plan would change or cut short: other
@@ -61,8 +61,11 @@ std::optional<Progressed> last_progress(const std::filesystem::path& directory);
 // a run of someone else.
 bool in_use(const std::filesystem::path& directory);
 
-// The last line with text in it, without "nru: ": why a program stopped. "" where there is none.
-std::string last_words(const std::filesystem::path& log);
+// Why a program stopped, from what it wrote after the first `skip` bytes of its log: the last error
+// ("nru: ..."), which need not be the last line where two processes write, else the last line with
+// text in it. "" where there is none.
+std::string last_words(const std::filesystem::path& log, std::int64_t skip = 0);
+std::int64_t log_size(const std::filesystem::path& log);  // 0 where there is none
 
 // The command lines of the two steps, without the program's name.
 std::vector<std::string> train_command(const Job& job, std::size_t threads);

@@ -62,7 +62,8 @@ struct Scheduler::Slot {
   std::size_t job = 0;
   bool inspecting = false;
   double started = 0;
-  std::int64_t first = 0;  // updates made when it started
+  std::int64_t first = 0;      // updates made when it started
+  std::int64_t log_start = 0;  // bytes of its log that are older
   // Where the rate is measured from: the first progress seen, so that loading data does not count.
   std::optional<std::int64_t> seen_first;
   double seen_at = 0;
@@ -157,21 +158,22 @@ void Scheduler::start_runs() {
 // Unless there turns out to be nothing to do, or the run cannot be started: the job has then ended.
 void Scheduler::start(Slot& slot, std::size_t index) {
   const Job& job = jobs_[index];
+  const RunState state = look_at(job);
+  made_[index] = state.updates;
+  if (state.training_over() && !state.inspection_missing) {  // by whoever had the directory
+    return settle(index, state);
+  }
+  slot.inspecting = state.training_over();
+  slot.job = index;
+  slot.started = now();
+  slot.first = state.updates;
+  slot.log_start = log_size(job.log());
+  slot.seen_first.reset();
+  slot.seen.reset();
+  const auto command =
+      slot.inspecting ? inspect_command(job) : train_command(job, slot.cores.size());
   try {
-    const RunState state = look_at(job);
-    made_[index] = state.updates;
-    if (state.training_over() && !state.inspection_missing) {  // by whoever had the directory
-      return settle(index, state);
-    }
-    slot.inspecting = state.training_over();
-    slot.job = index;
-    slot.started = now();
-    slot.first = state.updates;
-    slot.seen_first.reset();
-    slot.seen.reset();
-    slot.child.emplace(
-        slot.inspecting ? inspect_command(job) : train_command(job, slot.cores.size()), job.log(),
-        slot.cores);
+    slot.child.emplace(command, job.log(), slot.cores);
   } catch (const Error& error) {
     fail(index, {2, 0}, error.what());
   }
@@ -212,12 +214,7 @@ void Scheduler::look_at_progress() {
 void Scheduler::after(Slot& slot, const Ended& ended) {
   const std::size_t index = slot.job;
   const Job& job = jobs_[index];
-  RunState state;
-  try {
-    state = look_at(job);
-  } catch (const Error& error) {
-    return fail(index, {2, 0}, error.what());
-  }
+  const RunState state = look_at(job);
   made_[index] = state.updates;
   if (!slot.inspecting) {
     ended_speeds_.measured(job.kind,
@@ -234,7 +231,7 @@ void Scheduler::after(Slot& slot, const Ended& ended) {
   const bool interrupted = ended.signal == SIGTERM || ended.signal == SIGINT ||
                            ended.code == 128 + SIGTERM || ended.code == 128 + SIGINT;
   if (stopping_ && interrupted) return;  // left for the next time
-  const std::string words = last_words(job.log());
+  const std::string words = last_words(job.log(), slot.log_start);
   if (ended.code == 2 && words.find("is in use by") != std::string::npos) {
     waiting_.push_back(index);  // someone was faster
     return;

@@ -156,9 +156,9 @@ TEST_F(Reproduce, SavesAndSaysHowToGoOnAfterASignal) {
     EXPECT_THAT(finished.out,
                 AllOf(HasSubstr("left"), HasSubstr("all saved; go on with: nru reproduce "
                                                    "toy --jobs 2 --out ")));
-    EXPECT_GE(std::count_if(kRuns.begin(), kRuns.end(),
-                            [&](const std::string& name) { return status(name) == "interrupted"; }),
-              2);
+    EXPECT_TRUE(std::any_of(kRuns.begin(), kRuns.end(), [&](const std::string& name) {
+      return status(name) == "interrupted";
+    }));
   }
   ASSERT_EQ(nru(command()).code, 0);
   expect_equal_to_the_whole();
@@ -280,6 +280,21 @@ TEST_F(Reproduce, PlansWithoutDoing) {
   EXPECT_EQ(json.at("runs").at(0).at("total_updates"), 60);
   EXPECT_EQ(json.at("runs").at(1).at("seed"), 2);
   EXPECT_THAT(nru(command(*shared_) + Arguments{"--dry-run"}).out, HasSubstr("3 of 3 runs done"));
+}
+
+TEST_F(Reproduce, TakesSomeCellsAndFewerUpdatesForNow) {
+  write(place_, toy(kUpdates));
+  const Finished some = nru(command() + Arguments{"--cells", "nru,gru", "--updates", "500"});
+  EXPECT_EQ(some.code, 0) << some.err;
+  EXPECT_THAT(some.out, HasSubstr("2 of 2 runs done"));
+  EXPECT_EQ(json_file(run("toy/nru-seed1") / "result.json").at("updates"), 500);
+  EXPECT_FALSE(fs::exists(run("toy/lstm-seed1")));
+  ASSERT_EQ(nru(command()).code, 0);
+  expect_equal_to_the_whole();
+  EXPECT_THAT(nru(command() + Arguments{"--cells", "nruu"}).err,
+              HasSubstr("unknown cell 'nruu'; did you mean 'nru'?"));
+  EXPECT_THAT(nru(command() + Arguments{"--cells", "janet"}).err,
+              HasSubstr("there are no runs of janet in toy"));
 }
 
 TEST_F(Reproduce, SlipsGetTheNearestName) {

@@ -113,6 +113,14 @@ TEST_F(JobTest, IsNotDoneWhenItWentOnAfterItsResult) {
   EXPECT_EQ(look_at(job_).stage, Stage::begun);
 }
 
+TEST_F(JobTest, IsBegunWhereTheResultIsDamaged) {
+  begin();
+  end(RunStatus::finished, 100'000);
+  const std::string text = test::read_bytes(paths().result());
+  test::write_bytes(paths().result(), text.substr(0, text.size() / 2));
+  EXPECT_EQ(look_at(job_).stage, Stage::begun);
+}
+
 TEST_F(JobTest, DivergedIsAnOutcome) {
   begin();
   end(RunStatus::diverged, 10);
@@ -187,13 +195,18 @@ TEST_F(JobTest, IsInUseWhileSomeoneHoldsTheLock) {
   EXPECT_FALSE(in_use(job_.directory()));
 }
 
-TEST_F(JobTest, LastWordsAreTheLastLineWithText) {
+TEST_F(JobTest, LastWordsAreTheLastErrorOrElseTheLastLine) {
   begin();
   EXPECT_EQ(last_words(job_.log()), "");
-  test::write_bytes(job_.log(), "update 1\nnru: no such thing\n\n");
-  EXPECT_EQ(last_words(job_.log()), "no such thing");
+  EXPECT_EQ(log_size(job_.log()), 0);
   test::write_bytes(job_.log(), "only line");
   EXPECT_EQ(last_words(job_.log()), "only line");
+  const std::string old = "update 1\nnru: old\n";
+  test::write_bytes(job_.log(), old + "update 2\n\n");
+  EXPECT_EQ(last_words(job_.log()), "old");
+  EXPECT_EQ(last_words(job_.log(), static_cast<std::int64_t>(old.size())), "update 2");
+  test::write_bytes(job_.log(), old + "nru: new\x1b[2J\nof another process\n");
+  EXPECT_EQ(last_words(job_.log(), static_cast<std::int64_t>(old.size())), "new [2J");
 }
 
 TEST_F(JobTest, CommandHasEverySetting) {
