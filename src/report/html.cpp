@@ -96,7 +96,9 @@ std::string run_html(const Run& run) {
       "{}{}, seed {} <span class=\"state {}\">{}</span>", html(style_of(run.cell).label),
       run.variant.empty() ? "" : " " + html(run.variant), run.seed, state, state);
   std::string content = element("summary", "", summary) + element("dl", "", facts);
-  if (!run.config.empty()) content += element("pre", "tabindex=\"0\"", html(run.config));
+  if (!run.config.empty())
+    content += element("pre", "tabindex=\"0\" role=\"region\" aria-label=\"Configuration\"",
+                       html(run.config));
   return element("details", "class=\"run\"", content);
 }
 

@@ -173,6 +173,7 @@ std::vector<Table> ranking_tables(const Experiment& experiment, const Ranking& r
     places[2].cells.push_back(missing.empty() ? kNothing
                                               : fmt::format("{}", fmt::join(missing, ", ")));
   }
+  if (!says_something(places[2])) places.pop_back();
   return {table_of(fmt::format("{} of {} tasks have been run with all models and count",
                                ranking.complete, ranking.tasks.size()),
                    counts),

@@ -190,7 +190,7 @@ std::string difference_in_words(const std::string& metric, double ours, double p
                  ? "not solved"
                  : (difference > 0 ? "+" : "") + format_count(std::llround(difference));
     default:
-      return fmt::format("{:+.3g}", difference);
+      return difference == 0 ? "0" : fmt::format("{:+.3g}", difference);
   }
 }
 

@@ -33,6 +33,22 @@ const formatCount = (value) => {
   return formatNumber(value);
 };
 
+// Powers of ten on a log axis, and their multiples by 2 and 5 where these are few.
+function logTicks(low, high) {
+  const first = Math.floor(Math.log10(low));
+  const last = Math.ceil(Math.log10(high));
+  const every = Math.max(1, Math.ceil((last - first) / 8));
+  const steps = last - first <= 2 ? [1, 2, 5] : [1];
+  const ticks = [];
+  for (let power = first; power <= last; power += every) {
+    for (const step of steps) {
+      const v = step * 10 ** power;
+      if (v >= low && v <= high) ticks.push({ v, label: formatNumber(v) });
+    }
+  }
+  return ticks;
+}
+
 // A short piece of the line, as the legend shows it.
 function swatch(series) {
   const ns = "http://www.w3.org/2000/svg";
@@ -64,7 +80,8 @@ class Chart {
   build() {
     const { data } = this;
     this.plot = make("div", { className: "plot", tabIndex: 0 });
-    this.plot.setAttribute("role", "img");
+    this.plot.setAttribute("role", "application");
+    this.plot.setAttribute("aria-roledescription", "chart");
     this.plot.setAttribute("aria-label", `${data.caption} Arrow keys read the values, plus and minus zoom, Escape shows all.`);
     this.readout = make("div", { className: "readout" });
     this.readout.setAttribute("aria-live", "polite");
@@ -74,7 +91,7 @@ class Chart {
     scale.addEventListener("click", () => {
       this.log = !this.log;
       scale.setAttribute("aria-pressed", String(this.log));
-      this.graph.updateOptions({ logscale: this.log, valueRange: null });
+      this.graph.updateOptions({ logscale: this.log && this.visible.some(Boolean), valueRange: null });
     });
     const whole = make("button", { type: "button", textContent: "Show all", className: "whole" });
     whole.addEventListener("click", () => this.reset());
@@ -105,14 +122,23 @@ class Chart {
   }
 
   toggle(i, on) {
-    this.visible[i] = on;
-    this.entries[i].box.checked = on;
-    this.entries[i].name.classList.toggle("off", !on);
-    this.graph.setVisibility(i, on);
+    this.show(this.visible.map((now, k) => (k === i ? on : now)));
   }
 
   showOnly(indices) {
-    this.visible.forEach((_, i) => this.toggle(i, indices.includes(i)));
+    this.show(this.visible.map((_, i) => indices.includes(i)));
+  }
+
+  show(visible) {
+    this.visible = visible;
+    this.entries.forEach(({ box, name }, i) => {
+      box.checked = visible[i];
+      name.classList.toggle("off", !visible[i]);
+    });
+    const any = visible.some(Boolean);
+    if (!any) this.graph.updateOptions({ logscale: false }, true); // nothing has no logarithm
+    this.graph.setVisibility(visible);
+    if (any) this.graph.updateOptions({ logscale: this.log });
   }
 
   reset() {
@@ -182,7 +208,12 @@ class Chart {
       yRangePad: 6,
       axes: {
         x: { axisLabelFormatter: (value) => formatCount(value), drawGrid: false },
-        y: { axisLabelFormatter: (value) => (data.yCounts ? formatCount(value) : formatNumber(value)), axisLabelWidth: 62 },
+        y: {
+          axisLabelFormatter: (value) => (data.yCounts ? formatCount(value) : formatNumber(value)),
+          axisLabelWidth: 62,
+          ticker: (low, high, ...rest) =>
+            this.log && low > 0 ? logTicks(low, high) : Dygraph.numericLinearTicks(low, high, ...rest),
+        },
       },
       highlightCallback: (event, x, points, row) => this.read(row),
       unhighlightCallback: () => this.read(null),
