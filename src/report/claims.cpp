@@ -108,6 +108,11 @@ class Judge {
     return fmt::format("{}", fmt::join(parts, ", "));
   }
 
+  // With the name of the metric before it.
+  static std::string told(const std::vector<Fact>& facts, const std::string& metric) {
+    return fmt::format("{}: {}", title_of(metric), list(facts, metric));
+  }
+
   static double solved_share(const Fact& fact) {
     const std::vector<const Run*> runs = fact.series->counted();
     return static_cast<double>(std::ranges::count_if(runs, &Run::solved)) /
@@ -136,7 +141,7 @@ class Judge {
   // For what is counted over seeds, the count; otherwise the medians.
   std::string describe(const std::vector<Fact>& all, const std::string& metric) const {
     const bool solving = claim_.check == CheckKind::solves || claim_.check == CheckKind::unsolved;
-    if (!solving && claim_.check != CheckKind::finite) return list(all, metric);
+    if (!solving && claim_.check != CheckKind::finite) return told(all, metric);
     std::vector<std::string> parts;
     for (const Fact& fact : all) {
       if (!fact.value) {
@@ -179,7 +184,7 @@ class Judge {
       return fact.value ? sign * *fact.value : std::numeric_limits<double>::infinity();
     });
     const std::string reason =
-        fmt::format("{}; {}", list(cells, metric), list(shown, metric)) + ranking_note(metric);
+        fmt::format("{}; {}", told(cells, metric), list(shown, metric)) + ranking_note(metric);
     bool open = is_rank(metric) && ranking_.complete < static_cast<int>(ranking_.tasks.size());
     double worst = -std::numeric_limits<double>::infinity();
     for (const Fact& fact : cells) {
@@ -210,7 +215,7 @@ class Judge {
   // "in all seven tasks" can be refuted before all are run.
   Judgement at_least_rank() const {
     const std::vector<Fact> all = facts(claim_.cells, claim_.metric);
-    const std::string reason = list(all, claim_.metric) + ranking_note(claim_.metric);
+    const std::string reason = told(all, claim_.metric) + ranking_note(claim_.metric);
     const double left = static_cast<double>(ranking_.tasks.size()) - ranking_.complete;
     Verdict verdict = Verdict::confirmed;
     for (const Fact& fact : all) {
@@ -223,7 +228,7 @@ class Judge {
 
   Judgement ratio() const {
     const std::vector<Fact> all = facts(claim_.cells, claim_.metric);
-    const std::string values = list(all, claim_.metric);
+    const std::string values = told(all, claim_.metric);
     if (all.size() != 2 || !all[0].value || !all[1].value) return say(Verdict::not_run, values);
     const auto [numerator, at_least] = bounded(all[0]);
     if (std::isinf(*all[1].value)) return say(Verdict::not_confirmed, values);
@@ -245,7 +250,7 @@ class Judge {
   Judgement order() const {
     const std::vector<Fact> all = facts(claim_.cells, claim_.metric);
     const double sign = lower_is_better(claim_.metric) ? 1 : -1;
-    const std::string reason = list(all, claim_.metric);
+    const std::string reason = told(all, claim_.metric);
     bool open = false;
     for (std::size_t i = 0; i < all.size(); ++i) {
       open = open || !all[i].value;

@@ -66,15 +66,39 @@ std::string text_of(const training::GivenValues& settings, const std::string& ke
   return text != nullptr ? *text : nru::to_string(found->second.value);
 }
 
-// What the run was given that the experiment says otherwise: a quick or a shortened run.
+// 1 and 1.0 are the same setting.
+bool same(const OptionValue& a, const OptionValue& b) {
+  const auto number = [](const OptionValue& value) -> std::optional<double> {
+    if (const auto* whole = std::get_if<std::int64_t>(&value)) return static_cast<double>(*whole);
+    if (const auto* real = std::get_if<double>(&value)) return *real;
+    return std::nullopt;
+  };
+  return a == b || (number(a) && number(a) == number(b));
+}
+
+// What the run was given that the experiment says otherwise: a quick or a shortened run. How it was
+// watched and where it ran makes no other run of it.
 std::vector<std::string> deviations_of(const Run& run, const OptionMap& planned) {
-  static const std::set<std::string> free = {"cell", "seed", "out", "threads", "device"};
+  static const std::set<std::string> free = {"cell",
+                                             "seed",
+                                             "out",
+                                             "threads",
+                                             "device",
+                                             "evaluate_every",
+                                             "log_every",
+                                             "time_limit",
+                                             "checkpoint_every",
+                                             "stop_when_settled",
+                                             "stop_when_solved"};
   std::vector<std::string> found;
   const training::GivenValues given = settings_of(run);
   for (const auto& [key, value] : planned) {
     const auto own = given.find(key);
-    if (free.contains(key) || own == given.end()) continue;
-    if (nru::to_string(own->second.value) != nru::to_string(value)) {
+    if (free.contains(key) || own == given.end() || same(own->second.value, value)) continue;
+    if (key == "epochs" && same(own->second.value, std::int64_t{0})) {
+      found.push_back(fmt::format("{} updates instead of {} epochs", text_of(given, "updates"),
+                                  nru::to_string(value)));
+    } else {
       found.push_back(fmt::format("{} {} instead of {}", key, nru::to_string(own->second.value),
                                   nru::to_string(value)));
     }

@@ -68,7 +68,7 @@ std::string claims_html(const std::vector<Judgement>& claims) {
   return "<h3>What the paper says</h3>\n" + element("ul", "class=\"claims\"", items);
 }
 
-std::string run_html(const Run& run) {
+std::string run_html(const Run& run, const std::filesystem::path& root) {
   std::string facts;
   const auto fact = [&](const char* name, const std::string& value) {
     if (!value.empty()) facts += fmt::format("<dt>{}</dt><dd>{}</dd>\n", name, html(value));
@@ -91,7 +91,7 @@ std::string run_html(const Run& run) {
   }
   fact("Seed", fmt::format("{}", run.seed));
   fact("Not as planned", fmt::format("{}", fmt::join(run.deviations, "; ")));
-  fact("Directory", run.directory.string());
+  fact("Directory", std::filesystem::relative(run.directory, root).string());
   const std::string summary = fmt::format(
       "{}{}, seed {} <span class=\"state {}\">{}</span>", html(style_of(run.cell).label),
       run.variant.empty() ? "" : " " + html(run.variant), run.seed, state, state);
@@ -102,13 +102,13 @@ std::string run_html(const Run& run) {
   return element("details", "class=\"run\"", content);
 }
 
-std::string runs_html(const Section& section) {
+std::string runs_html(const Section& section, const std::filesystem::path& root) {
   if (section.runs.empty()) return "";
   std::string content =
       element("summary", "",
               fmt::format("{} of {} runs: configuration, seed, commit, device, time",
                           section.runs.size(), section.planned));
-  for (const Run* run : section.runs) content += run_html(*run);
+  for (const Run* run : section.runs) content += run_html(*run, root);
   return element("details", "class=\"runs\"", content);
 }
 
@@ -142,7 +142,8 @@ std::string map_html(const NamedMap& map) {
                               html(map.name))));
 }
 
-std::string section_html(const Section& section, const std::map<std::string, std::string>& svgs) {
+std::string section_html(const Section& section, const std::filesystem::path& root,
+                         const std::map<std::string, std::string>& svgs) {
   const experiments::Experiment& experiment = *section.experiment;
   std::string text = element("h2", "", html(experiment.title));
   const std::string where =
@@ -161,7 +162,7 @@ std::string section_html(const Section& section, const std::map<std::string, std
   if (!section.empty() || !experiment.paper_values.empty()) {
     for (const Table& table : section.tables) text += table_html(table, experiment.title);
   }
-  text += claims_html(section.claims) + runs_html(section);
+  text += claims_html(section.claims) + runs_html(section, root);
   return element("section", fmt::format("id=\"{}\"", html(experiment.name)), text);
 }
 
@@ -219,7 +220,9 @@ std::string fill(std::string_view page,
 
 std::string to_html(const Report& report, const std::map<std::string, std::string>& svgs) {
   std::string sections;
-  for (const Section& section : report.sections) sections += section_html(section, svgs);
+  for (const Section& section : report.sections) {
+    sections += section_html(section, report.collection.root, svgs);
+  }
   const PageAssets& assets = page_assets();
   return fill(assets.html, {{"title", "Non-saturating recurrent units: report"},
                             {"style", std::string(assets.style)},

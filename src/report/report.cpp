@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "support/atomic_file.h"
 #include "support/text_file.h"
@@ -46,6 +47,9 @@ Section section_of(const Collection& collection, const Experiment& experiment) {
     section.runs.push_back(&run);
     deviations.insert(run.deviations.begin(), run.deviations.end());
   }
+  std::ranges::stable_sort(section.runs, {}, [](const Run* run) {
+    return std::tuple(place_of(run->cell), run->variant, run->seed);
+  });
   section.deviations.assign(deviations.begin(), deviations.end());
   return section;
 }

@@ -18,8 +18,7 @@ const char kNothing[] = "–";
 std::vector<std::string> metrics_of(FigureKind kind) {
   switch (kind) {
     case FigureKind::curves:
-      return {"solved_at",  "solved_at_1pct", "spikes",    "bursts",
-              "best_ratio", "baseline_ratio", "best_loss", "seconds"};
+      return {"solved_at", "solved_at_1pct", "spikes", "bursts", "best_ratio", "seconds"};
     case FigureKind::validation:
       return {"valid_accuracy", "test_accuracy", "valid_bpc", "test_bpc", "valid_drop", "seconds"};
     case FigureKind::gradients:
@@ -115,7 +114,9 @@ Table main_table(const Experiment& experiment, const std::vector<Series>& series
       const std::optional<Spread> spread = spread_of(one, metric);
       column.cells.push_back(spread ? in_words(metric, *spread) : kNothing);
     }
-    if (says_something(column)) columns.push_back(std::move(column));
+    const bool quiet = metric == "bursts" && std::ranges::count(column.cells, "0") ==
+                                                 static_cast<std::ptrdiff_t>(column.cells.size());
+    if (says_something(column) && !quiet) columns.push_back(std::move(column));
   }
   return table_of("", columns);
 }

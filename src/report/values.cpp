@@ -158,7 +158,10 @@ std::string title_of(const std::string& metric) {
 }
 
 std::string in_words(const std::string& metric, double value) {
-  if (std::isinf(value)) return kind_of(metric) == Kind::updates ? "not solved" : "infinite";
+  if (std::isinf(value)) {
+    if (kind_of(metric) != Kind::updates) return "infinite";
+    return metric == "solved_at" ? "not solved" : "not reached";
+  }
   switch (kind_of(metric)) {
     case Kind::updates:
       return format_count(std::llround(value));
@@ -169,7 +172,7 @@ std::string in_words(const std::string& metric, double value) {
     case Kind::loss:
       return fmt::format("{:.3g}", value);
     case Kind::ratio:
-      return fmt::format("{:.3g} %", 100 * value);
+      return value < 1e-4 ? "< 0.01 %" : fmt::format("{:.3g} %", 100 * value);
     case Kind::count:
       return fmt::format("{:g}", value);
     case Kind::seconds:
@@ -196,9 +199,8 @@ std::string difference_in_words(const std::string& metric, double ours, double p
 
 std::string in_words(const std::string& metric, const Spread& spread) {
   const std::string median = in_words(metric, spread.median);
-  if (spread.runs < 2 || spread.low == spread.high) return median;
-  return fmt::format("{} ({} to {})", median, in_words(metric, spread.low),
-                     in_words(metric, spread.high));
+  const std::string low = in_words(metric, spread.low), high = in_words(metric, spread.high);
+  return low == high ? median : fmt::format("{} ({} to {})", median, low, high);
 }
 
 }  // namespace nru::report

@@ -77,7 +77,9 @@ TEST_F(PageInBrowser, LoadsWithoutComplaintsAndWithoutTheNetwork) {
                           "[...document.querySelectorAll('figure[data-figure]')].every(f => "
                           "f.querySelector('.plot canvas'))"),
             true);
-  keep("light", "body");
+  keep("light");
+  keep("light-accuracy", "#psmnist");
+  keep("light-memory", "#random-labels");
 }
 
 TEST_F(PageInBrowser, TogglingAModelChangesThePlot) {
@@ -161,7 +163,8 @@ TEST_F(PageInBrowser, DarkAndLight) {
   test::Browser& page = open(1280, true);
   const std::string back = "getComputedStyle(document.body).backgroundColor";
   EXPECT_EQ(page.evaluate(back), "rgb(20, 23, 28)");
-  keep("dark", "body");
+  keep("dark", "#copy-100");
+  keep("dark-accuracy", "#sensitivity");
   const json before = page.evaluate(kPicture);
   click("#theme");
   EXPECT_EQ(page.evaluate(back), "rgb(255, 255, 255)");
@@ -173,7 +176,9 @@ TEST_F(PageInBrowser, FitsAPhone) {
   test::Browser& page = open(390);
   EXPECT_LE(page.evaluate("document.documentElement.scrollWidth").get<int>(), 390);
   EXPECT_THAT(page.complaints(), IsEmpty());
-  keep("phone", "body");
+  keep("phone");
+  keep("phone-figure", "#copy-100");
+  keep("phone-map", "#memory-map");
 }
 
 TEST_F(PageInBrowser, RunsAreOneClickAway) {

@@ -46,7 +46,7 @@ function logTicks(low, high) {
       if (v >= low && v <= high) ticks.push({ v, label: formatNumber(v) });
     }
   }
-  return ticks;
+  return ticks.length >= 2 ? ticks : null;
 }
 
 // A short piece of the line, as the legend shows it.
@@ -212,7 +212,7 @@ class Chart {
           axisLabelFormatter: (value) => (data.yCounts ? formatCount(value) : formatNumber(value)),
           axisLabelWidth: 62,
           ticker: (low, high, ...rest) =>
-            this.log && low > 0 ? logTicks(low, high) : Dygraph.numericLinearTicks(low, high, ...rest),
+            (this.log && low > 0 && logTicks(low, high)) || Dygraph.numericLinearTicks(low, high, ...rest),
         },
       },
       highlightCallback: (event, x, points, row) => this.read(row),
@@ -240,13 +240,14 @@ class Chart {
       context.stroke();
       context.font = "12px system-ui, sans-serif";
       context.textAlign = "right";
-      context.fillText(reference.label, area.x + area.w - 6, y - 5);
+      const above = y - 5 > area.y + 12;
+      context.fillText(reference.label, area.x + area.w - 6, above ? y - 5 : y + 14);
       context.restore();
     }
   }
 
   position(row) {
-    return `${formatNumber(this.data.x[row])} ${this.data.xLabel}`;
+    return `${formatNumber(Math.round(this.data.x[row]))} ${this.data.xLabel}`;
   }
 
   read(row) {
@@ -320,8 +321,9 @@ class Bars extends Chart {
 
   more() {
     return {
-      includeZero: true,
+      valueRange: [0, 1.06 * Math.max(...this.data.series.flatMap((one) => [...one.y, ...one.high]))],
       highlightCircleSize: 0,
+      xAxisHeight: 46,
       dateWindow: [-0.5, this.data.groups.length - 0.5],
       plotter: (event) => this.plotBars(event),
       axes: {
