@@ -4,7 +4,6 @@
 #include <nru/version.h>
 
 #include "report/escape.h"
-#include "report/page_assets.h"
 #include "report/page_data.h"
 #include "report/report.h"
 #include "report/values.h"
@@ -112,20 +111,17 @@ std::string runs_html(const Section& section, const std::filesystem::path& root)
   return element("details", "class=\"runs\"", content);
 }
 
-std::string figure_html(const NamedFigure& figure, const std::map<std::string, std::string>& svgs) {
-  const bool heat = std::holds_alternative<HeatMap>(figure.drawing);
+// `svg`: shown as it is; empty: the scripts draw the figure.
+std::string figure_html(const NamedFigure& figure, const std::string& svg) {
+  if (std::holds_alternative<HeatMap>(figure.drawing)) return "";  // map_html shows it
   const std::string caption = html(figure.caption), name = html(figure.name);
-  const std::string picture = fmt::format("<img src=\"figures/{}.svg\" alt=\"{}\">", name, caption);
   std::string content = element("figcaption", "", caption);
-  if (heat) {  // the map itself is shown with its slider
-    return "";
-  }
-  const auto svg = svgs.find(figure.name);
-  if (page_assets().library.empty() && svg != svgs.end()) {
-    content += fmt::format("<img src=\"data:image/svg+xml;base64,{}\" alt=\"{}\">",
-                           to_base64(svg->second), caption);
+  if (!svg.empty()) {
+    content += fmt::format("<img src=\"data:image/svg+xml;base64,{}\" alt=\"{}\">", to_base64(svg),
+                           caption);
   } else {
-    content += element("noscript", "", picture);
+    content += element("noscript", "",
+                       fmt::format("<img src=\"figures/{}.svg\" alt=\"{}\">", name, caption));
   }
   return element("figure", fmt::format("class=\"chart\" data-figure=\"{}\"", name), content);
 }
@@ -157,7 +153,10 @@ std::string section_html(const Section& section, const std::filesystem::path& ro
   if (section.empty() && section.planned > 0) {
     text += element("p", "", fmt::format("Not run yet: 0 of {} runs.", section.planned));
   }
-  for (const NamedFigure& figure : section.figures.figures) text += figure_html(figure, svgs);
+  for (const NamedFigure& figure : section.figures.figures) {
+    const auto svg = svgs.find(figure.name);
+    text += figure_html(figure, svg == svgs.end() ? "" : svg->second);
+  }
   for (const NamedMap& map : section.figures.maps) text += map_html(map);
   if (!section.empty() || !experiment.paper_values.empty()) {
     for (const Table& table : section.tables) text += table_html(table, experiment.title);
@@ -218,12 +217,13 @@ std::string fill(std::string_view page,
 
 }  // namespace
 
-std::string to_html(const Report& report, const std::map<std::string, std::string>& svgs) {
+std::string to_html(const Report& report, const std::map<std::string, std::string>& svgs,
+                    const PageAssets& assets) {
+  const std::map<std::string, std::string> none;
   std::string sections;
   for (const Section& section : report.sections) {
-    sections += section_html(section, report.collection.root, svgs);
+    sections += section_html(section, report.collection.root, assets.library.empty() ? svgs : none);
   }
-  const PageAssets& assets = page_assets();
   return fill(assets.html, {{"title", "Non-saturating recurrent units: report"},
                             {"style", std::string(assets.style)},
                             {"summary", summary_html(report)},

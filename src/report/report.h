@@ -12,6 +12,7 @@
 
 #include "report/claims.h"
 #include "report/collection.h"
+#include "report/page_assets.h"
 #include "report/plots.h"
 #include "report/tables.h"
 
@@ -44,8 +45,9 @@ Report make_report(Collection collection);
 
 std::string to_markdown(const Report& report);
 std::string to_json(const Report& report);
-// `svgs`: the static figures by name, shown where the program was built without dygraphs.
-std::string to_html(const Report& report, const std::map<std::string, std::string>& svgs);
+// `svgs`: the static figures by name, shown where `assets` come without a charting library.
+std::string to_html(const Report& report, const std::map<std::string, std::string>& svgs,
+                    const PageAssets& assets = page_assets());
 
 struct Written {
   std::vector<std::filesystem::path> files;

@@ -147,6 +147,8 @@ std::int64_t budget_of(const Series& series) {
   return unsolved > 0 ? unsolved : longest;
 }
 
+bool is_metric(const std::string& name) { return find_metric(name) != nullptr; }
+
 bool lower_is_better(const std::string& metric) {
   const Metric* found = find_metric(metric);
   return found == nullptr || found->lower_is_better;

@@ -25,6 +25,7 @@ double median_of(std::vector<double> values);  // of at least one
 // where all solved, those of the longest.
 std::int64_t budget_of(const Series& series);
 
+bool is_metric(const std::string& name);
 bool lower_is_better(const std::string& metric);
 
 // "12,300", "95.38 %", "1.47 bits", "3.2 % of the baseline", "not solved".
