@@ -94,7 +94,6 @@ class Judge {
 
   // "NRU 12,300": unsolved ones with the budget they had.
   static std::string words(const Fact& fact, const std::string& metric) {
-    if (!fact.value) return fmt::format("{} not run", fact.label);
     if (std::isinf(*fact.value) && fact.series != nullptr) {
       return fmt::format("{} not solved in {} updates", fact.label,
                          format_count(budget_of(*fact.series)));
@@ -102,9 +101,19 @@ class Judge {
     return fmt::format("{} {}", fact.label, in_words(metric, *fact.value));
   }
 
+  // Those that have been run with their values, the others by name.
   static std::string list(const std::vector<Fact>& facts, const std::string& metric) {
-    std::vector<std::string> parts;
-    for (const Fact& fact : facts) parts.push_back(words(fact, metric));
+    std::vector<std::string> parts, missing;
+    for (const Fact& fact : facts) {
+      if (fact.value) {
+        parts.push_back(words(fact, metric));
+      } else {
+        missing.push_back(fact.label);
+      }
+    }
+    if (!missing.empty()) {
+      parts.push_back(fmt::format("{} not run", fmt::join(missing, " and ")));
+    }
     return fmt::format("{}", fmt::join(parts, ", "));
   }
 
@@ -145,7 +154,7 @@ class Judge {
     std::vector<std::string> parts;
     for (const Fact& fact : all) {
       if (!fact.value) {
-        parts.push_back(words(fact, metric));
+        parts.push_back(fmt::format("{} not run", fact.label));
         continue;
       }
       const std::vector<const Run*> runs = fact.series->counted();

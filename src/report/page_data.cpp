@@ -48,8 +48,10 @@ std::string style_json(const std::string& name, const Style& style) {
 
 std::string axes_json(const char* kind, const std::string& caption, const Axis& x, const Axis& y) {
   return fmt::format(
-      "\"kind\":\"{}\",\"caption\":{},\"xLabel\":{},\"yLabel\":{},\"log\":{},\"yCounts\":{}", kind,
-      text_json(caption), text_json(x.label), text_json(y.label), y.log, y.counts);
+      "\"kind\":\"{}\",\"caption\":{},\"xLabel\":{},\"yLabel\":{},\"log\":{},\"yCounts\":{},"
+      "\"yHigh\":{}",
+      kind, text_json(caption), text_json(x.label), text_json(y.label), y.log, y.counts,
+      y.high ? number_json(*y.high) : "null");
 }
 
 // The x of all lines together: those of a figure mostly share theirs.

@@ -96,6 +96,16 @@ bool any_row(const std::vector<const Series*>& series, Rows Run::*rows, Holds ho
   return false;
 }
 
+// A burst can take the loss to a million times the baseline, and everything else would be a line at
+// the bottom: the figure ends where losses of a network that knows nothing end.
+void clip_bursts(LineFigure& figure) {
+  if (figure.references.empty()) return;
+  const double most = 30 * figure.references[0].y;
+  for (const Line& line : figure.lines) {
+    if (std::ranges::any_of(line.y, [&](double y) { return y > most; })) figure.y.high = most;
+  }
+}
+
 class Builder {
  public:
   Builder(const Collection& collection, const Experiment& experiment,
@@ -170,6 +180,7 @@ class Builder {
     if (baseline)
       figure.references.push_back({*baseline, fmt::format("baseline {:.4g}", *baseline)});
     if (relative) figure.references.push_back({1, "baseline"});
+    clip_bursts(figure);
     add(panel.suffix, relative ? "Training loss over its baseline" : "Training loss",
         std::move(figure));
   }

@@ -54,6 +54,10 @@ Section section_of(const Collection& collection, const Experiment& experiment) {
   return section;
 }
 
+bool is_of_the_paper(const Section& section) {
+  return !section.experiment->paper.empty() && !section.runs.empty();
+}
+
 void make_folder(const fs::path& folder) {
   std::error_code failure;
   fs::create_directories(folder, failure);
@@ -106,6 +110,10 @@ Report make_report(Collection collection) {
   std::ranges::stable_sort(order, {}, [](const Experiment* one) { return place_in_paper(*one); });
   for (const Experiment* one : order) {
     report.sections.push_back(section_of(report.collection, *one));
+  }
+  // Runs of one's own alone are no attempt at the paper.
+  if (std::ranges::none_of(report.sections, is_of_the_paper)) {
+    std::erase_if(report.sections, [](const Section& section) { return section.runs.empty(); });
   }
   return report;
 }

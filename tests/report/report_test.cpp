@@ -110,11 +110,12 @@ TEST(Collection, RunsOfOnesOwnAreGroupedByTask) {
   test::write_run(root / "b", {.cell = "my-cell", .seed = 4});
   test::write_run(root / "c", {.lag = 200});
   const Report report = make_report(read_collection(root.path(), copying()));
-  ASSERT_EQ(report.sections.size(), 3u);  // the paper's, then T = 100 and T = 200
-  EXPECT_EQ(report.sections[1].experiment->title, "copy, T = 100");
-  EXPECT_EQ(report.sections[1].runs.size(), 2u);
-  ASSERT_EQ(report.sections[1].figures.figures.size(), 1u);
-  const auto& figure = std::get<LineFigure>(report.sections[1].figures.figures[0].drawing);
+  ASSERT_EQ(report.sections.size(), 2u);  // nothing of the paper was run
+  EXPECT_EQ(report.sections[0].experiment->title, "copy, T = 100");
+  EXPECT_EQ(report.sections[1].experiment->title, "copy, T = 200");
+  EXPECT_EQ(report.sections[0].runs.size(), 2u);
+  ASSERT_EQ(report.sections[0].figures.figures.size(), 1u);
+  const auto& figure = std::get<LineFigure>(report.sections[0].figures.figures[0].drawing);
   EXPECT_EQ(figure.lines.size(), 2u);
   EXPECT_EQ(figure.lines[1].name, "my-cell");
   EXPECT_EQ(read_collection(root / "a", copying()).experiments.back().title, "copy, T = 100");
@@ -154,6 +155,20 @@ TEST(Medians, OverSeedsWithTheirRange) {
   runs[2].state = RunState::solved;
   line = median_lines({&series}, {}).at(0);
   EXPECT_EQ(line.y[9], 2);  // it settled: held at its last value
+}
+
+TEST(Report, BurstsLeaveTheFigureAtTheTop) {
+  const TempDir root;
+  test::write_run(root / "copy-100/nru-seed1", {.solved_at = 20000});
+  const auto high = [&] {
+    const Report report = make_report(read_collection(root.path(), copying()));
+    return std::get<LineFigure>(report.sections[0].figures.figures.at(0).drawing).y.high;
+  };
+  EXPECT_FALSE(high());
+  const training::RunPaths paths{root / "copy-100/nru-seed1"};
+  test::write_bytes(paths.metrics(),
+                    test::read_bytes(paths.metrics()) + "60001,,train,1e9,1e10,,,,,,,0,0,1\n");
+  EXPECT_NEAR(*high(), 30 * 0.17328679513998632, 1e-9);
 }
 
 TEST(Report, PaperOursDifference) {

@@ -23,6 +23,7 @@ function make(tag, properties = {}, ...children) {
 // 12300 as "12,300", 0.001234 as "0.00123".
 function formatNumber(value) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
+  if (Math.abs(value) >= 1e7) return value.toPrecision(3).replace(/\.?0*e\+/, "e");
   if (Number.isInteger(value) && Math.abs(value) >= 1000) return value.toLocaleString("en-US");
   return String(Number(value.toPrecision(3)));
 }
@@ -71,6 +72,7 @@ class Chart {
     this.figure = figure;
     this.data = data;
     this.log = data.log;
+    this.clipped = data.yHigh !== null; // bursts may leave the figure at the top
     this.visible = data.series.map(() => true);
     this.strong = null; // the highlighted series
     this.build();
@@ -91,7 +93,7 @@ class Chart {
     scale.addEventListener("click", () => {
       this.log = !this.log;
       scale.setAttribute("aria-pressed", String(this.log));
-      this.graph.updateOptions({ logscale: this.log && this.visible.some(Boolean), valueRange: null });
+      this.graph.updateOptions({ logscale: this.log && this.visible.some(Boolean), valueRange: this.range() });
     });
     const whole = make("button", { type: "button", textContent: "Show all", className: "whole" });
     whole.addEventListener("click", () => this.reset());
@@ -99,11 +101,27 @@ class Chart {
     none.addEventListener("click", () => this.showOnly([]));
     const tools = make("div", { className: "tools" });
     if (data.kind === "lines") tools.append(scale);
+    if (this.clipped) tools.append(this.clipButton());
     tools.append(whole, none);
     this.legend = make("ul", { className: "legend" });
     this.entries = data.series.map((series, i) => this.entry(series, i));
     this.figure.append(tools, this.plot, this.readout, this.legend);
     this.plot.addEventListener("keydown", (event) => this.key(event));
+  }
+
+  clipButton() {
+    const button = make("button", { type: "button", textContent: "Clip bursts", className: "clip" });
+    button.setAttribute("aria-pressed", "true");
+    button.addEventListener("click", () => {
+      this.clipped = !this.clipped;
+      button.setAttribute("aria-pressed", String(this.clipped));
+      this.graph.updateOptions({ valueRange: this.range() });
+    });
+    return button;
+  }
+
+  range() {
+    return this.clipped ? [null, this.data.yHigh] : null;
   }
 
   entry(series, i) {
@@ -143,7 +161,7 @@ class Chart {
 
   reset() {
     this.showOnly(this.data.series.map((_, i) => i));
-    this.graph.updateOptions({ dateWindow: null, valueRange: null });
+    this.graph.updateOptions({ dateWindow: null, valueRange: this.range() });
   }
 
   highlight(i) {
@@ -193,6 +211,7 @@ class Chart {
       labels: ["x", ...data.series.map((_, i) => `s${i}`)],
       customBars: this.bands(),
       logscale: this.log,
+      valueRange: this.range(),
       colors: this.colors(),
       series: this.seriesOptions(),
       fillAlpha: 0.14,
