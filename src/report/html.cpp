@@ -184,15 +184,19 @@ std::string summary_html(const Report& report) {
     return element("li", fmt::format("class=\"{}\"", kind),
                    fmt::format("<b>{}</b> {}", count, words));
   };
-  return element(
-             "p", "class=\"quiet\"",
-             "The paper's figures and tables, made again, beside what the paper says. Lines and "
-             "values are medians over seeds.") +
-         element("ul", "class=\"tiles\"",
-                 tile("plain", report.runs(), "runs") +
-                     tile("good", report.claims(Verdict::confirmed), "claims confirmed") +
-                     tile("bad", report.claims(Verdict::not_confirmed), "not confirmed") +
-                     tile("plain", report.claims(Verdict::not_run), "not run"));
+  const int confirmed = report.claims(Verdict::confirmed),
+            refuted = report.claims(Verdict::not_confirmed), open = report.claims(Verdict::not_run);
+  const bool paper = confirmed + refuted + open > 0;
+  std::string tiles = tile("plain", report.runs(), "runs");
+  if (paper) {
+    tiles += tile("good", confirmed, "claims confirmed") + tile("bad", refuted, "not confirmed") +
+             tile("plain", open, "not run");
+  }
+  const std::string about =
+      "The paper's figures and tables, made again, beside what the paper says. ";
+  return element("p", "class=\"quiet\"",
+                 (paper ? about : "") + "Lines and values are medians over seeds.") +
+         element("ul", "class=\"tiles\"", tiles);
 }
 
 std::string footer_html(const Report& report) {

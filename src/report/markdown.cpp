@@ -73,11 +73,15 @@ std::string section_text(const Section& section) {
 }  // namespace
 
 std::string to_markdown(const Report& report) {
-  std::string text = fmt::format(
-      "# Report\n\n{} runs. Of the paper's claims {} are confirmed, {} are not, {} have not been "
-      "run. Values are medians over seeds, with the least and the greatest in parentheses.\n\n",
-      report.runs(), report.claims(Verdict::confirmed), report.claims(Verdict::not_confirmed),
-      report.claims(Verdict::not_run));
+  const int confirmed = report.claims(Verdict::confirmed),
+            refuted = report.claims(Verdict::not_confirmed), open = report.claims(Verdict::not_run);
+  std::string text = fmt::format("# Report\n\n{} runs. ", report.runs());
+  if (confirmed + refuted + open > 0) {
+    text +=
+        fmt::format("Of the paper's claims {} are confirmed, {} are not, {} have not been run. ",
+                    confirmed, refuted, open);
+  }
+  text += "Values are medians over seeds, with the least and the greatest in parentheses.\n\n";
   for (const Section& section : report.sections) text += section_text(section);
   for (const std::string& note : report.collection.notes) text += "- " + markdown(note) + "\n";
   return text;
