@@ -4,8 +4,11 @@
 #include <nru/error.h>
 
 #include <algorithm>
+#include <deque>
+#include <future>
 #include <map>
 #include <set>
+#include <thread>
 #include <tuple>
 
 #include "support/atomic_file.h"
@@ -71,6 +74,27 @@ std::string to_svg(const NamedFigure& figure) {
   return std::visit([](const auto& drawing) { return report::to_svg(drawing); }, figure.drawing);
 }
 
+// The static figures by name. Each is a process of its own, so they are drawn side by side.
+std::map<std::string, std::string> draw_figures(const Report& report) {
+  std::vector<const NamedFigure*> figures;
+  for (const Section& section : report.sections) {
+    for (const NamedFigure& figure : section.figures.figures) figures.push_back(&figure);
+  }
+  std::map<std::string, std::string> svgs;
+  const std::size_t at_once = std::max(1u, std::thread::hardware_concurrency());
+  std::deque<std::pair<const NamedFigure*, std::future<std::string>>> drawing;
+  for (std::size_t next = 0; next < figures.size() || !drawing.empty();) {
+    if (next < figures.size() && drawing.size() < at_once) {
+      const NamedFigure* figure = figures[next++];
+      drawing.emplace_back(figure, std::async(std::launch::async, [=] { return to_svg(*figure); }));
+      continue;
+    }
+    svgs[drawing.front().first->name] = drawing.front().second.get();
+    drawing.pop_front();
+  }
+  return svgs;
+}
+
 std::string thinned_metrics(const Run& run) {
   std::string text = training::metrics_header() + "\n";
   Rows rows = run.train;
@@ -126,15 +150,10 @@ Written write_report(const Report& report, const fs::path& folder) {
   };
   make_folder(folder / "figures");
   std::map<std::string, std::string> svgs;
-  for (const Section& section : report.sections) {
-    for (const NamedFigure& figure : section.figures.figures) {
-      if (!written.warning.empty()) break;  // gnuplot is missing: said once
-      try {
-        svgs[figure.name] = to_svg(figure);
-      } catch (const Error& error) {
-        written.warning = error.what();
-      }
-    }
+  try {
+    svgs = draw_figures(report);
+  } catch (const Error& error) {
+    written.warning = error.what();
   }
   for (const auto& [name, svg] : svgs) write(folder / "figures" / (name + ".svg"), svg);
   write(folder / "report.md", to_markdown(report));
