@@ -21,6 +21,7 @@ struct Fact {
   std::string key, label;
   const Series* series = nullptr;  // null: the claim names nothing that is shown
   std::optional<double> value;     // median of the claim's metric; nothing: not run
+  bool open = false;               // more updates might change it
 };
 
 bool is_rank(const std::string& metric) { return metric == "top1" || metric == "top2"; }
@@ -28,7 +29,9 @@ bool is_rank(const std::string& metric) { return metric == "top1" || metric == "
 class Judge {
  public:
   Judge(const Claim& claim, const std::vector<Series>& series, const Ranking& ranking)
-      : claim_(claim), series_(series), ranking_(ranking) {}
+      : claim_(claim), ranking_(ranking) {
+    for (const Series& one : series) series_.push_back(one.comparable());
+  }
 
   Judgement judgement() const {
     switch (claim_.check) {
@@ -37,22 +40,34 @@ class Judge {
       case CheckKind::best:
         return compare(facts(claim_.cells, claim_.metric), others(claim_.metric), false);
       case CheckKind::solves:
-        return each("solved_at", [](const Fact& fact) { return solved_share(fact) > 0.5; });
+        return each("solved_at", [](const Fact& fact) {
+          return solved_share(fact) > 0.5 ? Verdict::confirmed : unless_open(fact);
+        });
       case CheckKind::unsolved:
-        return each("solved_at", [](const Fact& fact) { return solved_share(fact) == 0; });
+        return each("solved_at", [](const Fact& fact) {
+          if (solved_share(fact) > 0) return Verdict::not_confirmed;
+          return fact.open ? Verdict::not_run : Verdict::confirmed;
+        });
       case CheckKind::at_baseline:
-        return each("best_ratio", [&](const Fact& fact) { return *fact.value >= *claim_.value; });
+        return each("best_ratio", [&](const Fact& fact) {
+          if (*fact.value < *claim_.value) return Verdict::not_confirmed;
+          return fact.open ? Verdict::not_run : Verdict::confirmed;
+        });
       case CheckKind::at_least:
         if (is_rank(claim_.metric)) return at_least_rank();
-        return each(claim_.metric, [&](const Fact& fact) { return *fact.value >= *claim_.value; });
+        return each(claim_.metric, [&](const Fact& fact) {
+          return *fact.value >= *claim_.value ? Verdict::confirmed : unless_open(fact);
+        });
       case CheckKind::at_most:
-        return each(claim_.metric, [&](const Fact& fact) { return *fact.value <= *claim_.value; });
+        return each(claim_.metric, [&](const Fact& fact) { return at_most(fact); });
       case CheckKind::ratio:
         return ratio();
       case CheckKind::order:
         return order();
       case CheckKind::finite:
-        return each("skipped", [](const Fact& fact) { return never_diverged(fact); });
+        return each("skipped", [](const Fact& fact) {
+          return never_diverged(fact) ? Verdict::confirmed : Verdict::not_confirmed;
+        });
     }
     return say(Verdict::not_run, "");
   }
@@ -69,6 +84,8 @@ class Judge {
       found.series = &*series;
       found.label = series->label;
       if (const auto spread = spread_of(*series, metric)) found.value = spread->median;
+      const std::vector<const Run*> runs = series->counted();
+      found.open = std::ranges::any_of(runs, &Run::gave_up_early);
     }
     if (is_rank(metric)) {
       const auto& counts = metric == "top1" ? ranking_.top1 : ranking_.top2;
@@ -135,16 +152,29 @@ class Judge {
     });
   }
 
-  // Every cell of the claim passes `holds`.
-  Judgement each(const std::string& metric, const std::function<bool(const Fact&)>& holds) const {
+  static Verdict unless_open(const Fact& fact) {
+    return fact.open ? Verdict::not_run : Verdict::not_confirmed;
+  }
+
+  Verdict at_most(const Fact& fact) const {
+    if (*fact.value <= *claim_.value) return Verdict::confirmed;
+    const bool never = std::isinf(*fact.value) && fact.series != nullptr;
+    const bool in_time = never && static_cast<double>(budget_of(*fact.series)) >= *claim_.value;
+    return in_time ? Verdict::not_confirmed : unless_open(fact);
+  }
+
+  // Every cell of the claim by itself.
+  Judgement each(const std::string& metric,
+                 const std::function<Verdict(const Fact&)>& verdict_on) const {
     const std::vector<Fact> all = facts(claim_.cells, metric);
-    std::vector<Fact> known;
-    std::ranges::copy_if(all, std::back_inserter(known),
-                         [](const Fact& fact) { return fact.value.has_value(); });
     const std::string reason = describe(all, metric);
-    if (!std::ranges::all_of(known, holds)) return say(Verdict::not_confirmed, reason);
-    return say(known.size() == all.size() && !all.empty() ? Verdict::confirmed : Verdict::not_run,
-               reason);
+    bool open = all.empty();
+    for (const Fact& fact : all) {
+      const Verdict verdict = fact.value ? verdict_on(fact) : Verdict::not_run;
+      if (verdict == Verdict::not_confirmed) return say(verdict, reason);
+      open = open || verdict == Verdict::not_run;
+    }
+    return say(open ? Verdict::not_run : Verdict::confirmed, reason);
   }
 
   // For what is counted over seeds, the count; otherwise the medians.
@@ -176,7 +206,7 @@ class Judge {
   // been says nothing.
   static bool says_nothing(const Fact& other, double value) {
     if (!other.value) return true;
-    if (!std::isinf(*other.value) || other.series == nullptr) return false;
+    if (!std::isinf(*other.value) || other.series == nullptr) return other.open;
     const std::vector<const Run*> runs = other.series->counted();
     const bool diverged =
         std::ranges::any_of(runs, [](const Run* run) { return run->state == RunState::diverged; });
@@ -198,6 +228,9 @@ class Judge {
     double worst = -std::numeric_limits<double>::infinity();
     for (const Fact& fact : cells) {
       if (!fact.value) return say(Verdict::not_run, reason);
+      if (fact.open && (!must_be_finite || std::isinf(*fact.value))) {
+        return say(Verdict::not_run, reason);
+      }
       worst = std::max(worst, sign * *fact.value);
     }
     if (must_be_finite && std::isinf(worst)) return say(Verdict::not_confirmed, reason);
@@ -240,7 +273,7 @@ class Judge {
     const std::string values = told(all, claim_.metric);
     if (all.size() != 2 || !all[0].value || !all[1].value) return say(Verdict::not_run, values);
     const auto [numerator, at_least] = bounded(all[0]);
-    if (std::isinf(*all[1].value)) return say(Verdict::not_confirmed, values);
+    if (std::isinf(*all[1].value)) return say(unless_open(all[1]), values);
     const double ratio = numerator / *all[1].value;
     const std::string reason =
         fmt::format("ratio {}{:.3g} ({})", at_least ? "at least " : "", ratio, values);
@@ -262,9 +295,9 @@ class Judge {
     const std::string reason = told(all, claim_.metric);
     bool open = false;
     for (std::size_t i = 0; i < all.size(); ++i) {
-      open = open || !all[i].value;
+      open = open || !all[i].value || all[i].open;
       for (std::size_t j = i + 1; j < all.size(); ++j) {
-        if (!all[i].value || !all[j].value) continue;
+        if (!all[i].value || !all[j].value || all[i].open || all[j].open) continue;
         if (sign * *all[i].value > sign * *all[j].value) {
           return say(Verdict::not_confirmed, reason);
         }
@@ -274,7 +307,7 @@ class Judge {
   }
 
   const Claim& claim_;
-  const std::vector<Series>& series_;
+  std::vector<Series> series_;
   const Ranking& ranking_;
 };
 

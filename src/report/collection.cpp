@@ -66,19 +66,20 @@ std::string text_of(const training::GivenValues& settings, const std::string& ke
   return text != nullptr ? *text : nru::to_string(found->second.value);
 }
 
+std::optional<double> number(const OptionValue& value) {
+  if (const auto* whole = std::get_if<std::int64_t>(&value)) return static_cast<double>(*whole);
+  if (const auto* real = std::get_if<double>(&value)) return *real;
+  return std::nullopt;
+}
+
 // 1 and 1.0 are the same setting.
 bool same(const OptionValue& a, const OptionValue& b) {
-  const auto number = [](const OptionValue& value) -> std::optional<double> {
-    if (const auto* whole = std::get_if<std::int64_t>(&value)) return static_cast<double>(*whole);
-    if (const auto* real = std::get_if<double>(&value)) return *real;
-    return std::nullopt;
-  };
   return a == b || (number(a) && number(a) == number(b));
 }
 
 // What the run was given that the experiment says otherwise: a quick or a shortened run. How it was
 // watched and where it ran makes no other run of it.
-std::vector<std::string> deviations_of(const Run& run, const OptionMap& planned) {
+void find_deviations(Run& run, const OptionMap& planned) {
   static const std::set<std::string> free = {"cell",
                                              "seed",
                                              "out",
@@ -90,20 +91,23 @@ std::vector<std::string> deviations_of(const Run& run, const OptionMap& planned)
                                              "checkpoint_every",
                                              "stop_when_settled",
                                              "stop_when_solved"};
-  std::vector<std::string> found;
   const training::GivenValues given = settings_of(run);
   for (const auto& [key, value] : planned) {
     const auto own = given.find(key);
     if (free.contains(key) || own == given.end() || same(own->second.value, value)) continue;
+    if (key != "updates" && key != "epochs") {
+      run.comparable = false;
+    } else if (number(own->second.value).value_or(0) < number(value).value_or(0)) {
+      run.shortened = true;
+    }
     if (key == "epochs" && same(own->second.value, std::int64_t{0})) {
-      found.push_back(fmt::format("{} updates instead of {} epochs", text_of(given, "updates"),
-                                  nru::to_string(value)));
+      run.deviations.push_back(fmt::format("{} updates instead of {} epochs",
+                                           text_of(given, "updates"), nru::to_string(value)));
     } else {
-      found.push_back(fmt::format("{} {} instead of {}", key, nru::to_string(own->second.value),
-                                  nru::to_string(value)));
+      run.deviations.push_back(fmt::format(
+          "{} {} instead of {}", key, nru::to_string(own->second.value), nru::to_string(value)));
     }
   }
-  return found;
 }
 
 void read_experiment(Collection& collection, const Experiment& experiment) {
@@ -131,7 +135,7 @@ void read_experiment(Collection& collection, const Experiment& experiment) {
     run.experiment = experiment.name;
     run.directory = collection.root / experiment.name / name;
     read_run(run);
-    run.deviations = deviations_of(run, settings[{run.cell, run.variant}]);
+    find_deviations(run, settings[{run.cell, run.variant}]);
     collection.runs.push_back(std::move(run));
   }
 }
@@ -217,6 +221,12 @@ std::vector<const Run*> Series::counted() const {
   std::vector<const Run*> found;
   std::ranges::copy_if(runs, std::back_inserter(found), &Run::counts);
   return found;
+}
+
+Series Series::comparable() const {
+  Series same = *this;
+  std::erase_if(same.runs, [](const Run* run) { return !run->comparable; });
+  return same;
 }
 
 Collection read_collection(const fs::path& root, std::vector<Experiment> experiments) {

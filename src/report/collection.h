@@ -34,6 +34,7 @@ struct Series {
   std::vector<const Run*> runs;  // by seed, missing ones included
 
   std::vector<const Run*> counted() const;  // Run::counts()
+  Series comparable() const;                // only with runs of the experiment's settings
 };
 
 // The series an experiment shows, in the order of style.h: its own, then those it `uses`.

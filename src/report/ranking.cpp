@@ -32,11 +32,12 @@ struct Entry {
   std::string reason;
 };
 
-std::optional<Entry> entry_of(const Series& series, Rule rule) {
+std::optional<Entry> entry_of(const Series& all, Rule rule) {
+  const Series series = all.comparable();
   const char* metric = rule == Rule::bits       ? "test_bpc"
                        : rule == Rule::accuracy ? "test_accuracy"
                                                 : "solved_at";
-  const std::optional<Spread> spread = spread_of(series, metric);
+  const std::optional<Spread> spread = full_spread_of(series, metric);
   if (!spread) return std::nullopt;
   Entry entry{series.cell, spread->median, 0, in_words(metric, spread->median)};
   if (rule == Rule::bits) entry.first = std::round(100 * spread->median) / 100;

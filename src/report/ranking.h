@@ -23,8 +23,8 @@ struct Place {
 struct TaskRanking {
   std::string experiment;
   std::string title;
-  std::vector<Place> places;         // of cells with runs, best first
-  std::vector<std::string> missing;  // cells without
+  std::vector<Place> places;         // of cells with runs of the task's settings, best first
+  std::vector<std::string> missing;  // cells without, or with one that gave up early
   bool complete() const { return missing.empty() && !places.empty(); }
 };
 

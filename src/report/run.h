@@ -35,6 +35,8 @@ struct Run {
   std::optional<training::Result> result;
   std::string config;                   // config.toml as it is
   std::vector<std::string> deviations;  // "lag 20 instead of 100": from what the experiment says
+  bool comparable = true;               // false: it deviates in more than how far it went
+  bool shortened = false;               // it was to make fewer updates than the experiment says
   Measures measures;
   Rows train, valid;  // thinned
 
@@ -42,6 +44,8 @@ struct Run {
   // solved the task before it was stopped.
   bool counts() const;
   bool solved() const { return result && result->solved_at.has_value(); }
+  // Whether going on might still have solved the task: not a verdict yet.
+  bool gave_up_early() const { return shortened && !solved() && state != RunState::diverged; }
 };
 
 // Fills in everything from `run.directory` on.

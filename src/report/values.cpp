@@ -137,6 +137,12 @@ std::optional<Spread> spread_of(const Series& series, const std::string& metric)
                 static_cast<int>(values.size())};
 }
 
+std::optional<Spread> full_spread_of(const Series& series, const std::string& metric) {
+  const std::vector<const Run*> runs = series.counted();
+  const bool open = std::ranges::any_of(runs, &Run::gave_up_early);
+  return open ? std::nullopt : spread_of(series, metric);
+}
+
 std::int64_t budget_of(const Series& series) {
   std::int64_t unsolved = 0, longest = 0;
   for (const Run* run : series.counted()) {

@@ -25,6 +25,9 @@ double median_of(std::vector<double> values);  // of at least one
 // where all solved, those of the longest.
 std::int64_t budget_of(const Series& series);
 
+// The same of runs that went as far as they should; nothing while one did not.
+std::optional<Spread> full_spread_of(const Series& series, const std::string& metric);
+
 bool is_metric(const std::string& name);
 bool lower_is_better(const std::string& metric);
 

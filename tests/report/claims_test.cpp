@@ -202,6 +202,38 @@ TEST(Claims, UnfinishedRunsDoNotCount) {
             kNo);  // what it solved stays solved
 }
 
+TEST(Claims, RunsWithOtherSettingsDoNotCount) {
+  const Claim solves = claim(CheckKind::solves, {"nru"});
+  EXPECT_EQ(verdict(solves, Cast().add({.solved_at = 100, .comparable = false})), kOpen);
+  EXPECT_EQ(verdict(solves, Cast().add({.comparable = false})), kOpen);
+}
+
+TEST(Claims, WhatAShortenedRunDidNotReachIsOpen) {
+  const Cast unsolved = Cast().add({.updates = 6000, .shortened = true});
+  const Cast solved = Cast().add({.updates = 6000, .solved_at = 500, .shortened = true});
+  const Claim solves = claim(CheckKind::solves, {"nru"});
+  EXPECT_EQ(verdict(solves, unsolved), kOpen);
+  EXPECT_EQ(verdict(solves, solved), kYes);
+  const Claim never = claim(CheckKind::unsolved, {"nru"});
+  EXPECT_EQ(verdict(never, unsolved), kOpen);
+  EXPECT_EQ(verdict(never, solved), kNo);
+  const Claim stuck = value_claim(CheckKind::at_baseline, "", 0.9, {"nru"});
+  EXPECT_EQ(verdict(stuck, unsolved), kOpen);
+  EXPECT_EQ(verdict(stuck, Cast().add({.best_ratio = 0.3, .shortened = true})), kNo);
+  EXPECT_EQ(verdict(value_claim(CheckKind::at_most, "solved_at", 1000, {"nru"}), unsolved), kNo);
+  EXPECT_EQ(verdict(value_claim(CheckKind::at_most, "solved_at", 9000, {"nru"}), unsolved), kOpen);
+  const Claim first = claim(CheckKind::first, {"nru"}, {"nru", "gru"});
+  EXPECT_EQ(verdict(first, Cast(unsolved).add({.cell = "gru", .solved_at = 9000})), kOpen);
+  EXPECT_EQ(verdict(first, Cast(solved).add({.cell = "gru", .updates = 6000, .shortened = true})),
+            kYes);
+  const Claim best = metric_claim(CheckKind::best, "test_accuracy", {"nru"}, {"nru", "gru"});
+  EXPECT_EQ(
+      verdict(
+          best,
+          Cast().add({.accuracy = 0.9, .shortened = true}).add({.cell = "gru", .accuracy = 0.8})),
+      kOpen);
+}
+
 TEST(Claims, OfARanking) {
   Ranking ranking;
   ranking.tasks.resize(3);

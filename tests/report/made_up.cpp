@@ -84,10 +84,18 @@ std::vector<MetricsRow> rows_of(const MadeUp& made) {
 }
 
 std::string config_of(const MadeUp& made) {
-  return fmt::format(
-      "task = \"{}\"\nlag = {}\nupdates = {}\nseed = {}\npreset = \"paper\"\n\n[cell]\nname = "
-      "\"{}\"\nhidden_size = 80\n",
-      made.task, made.lag, made.updates, made.seed, made.cell);
+  OptionMap settings = made.settings;
+  if (settings.empty()) {
+    settings = {{"task", made.task}, {"lag", made.lag}, {"updates", made.updates}};
+  }
+  settings.erase("cell");
+  settings["seed"] = made.seed;
+  settings["cell.name"] = made.cell;
+  std::string text;
+  for (const auto& [key, value] : settings) {
+    text += fmt::format("{} = {}\n", key, nru::to_string(value));
+  }
+  return text;
 }
 
 }  // namespace
@@ -97,6 +105,8 @@ report::Run run_of(const MadeUp& made) {
   run.cell = made.cell;
   run.variant = made.variant;
   run.seed = made.seed;
+  run.comparable = made.comparable;
+  run.shortened = made.shortened;
   run.result = result_of(made);
   run.state = made.status == training::RunStatus::diverged      ? report::RunState::diverged
               : made.status == training::RunStatus::interrupted ? report::RunState::interrupted
@@ -201,6 +211,7 @@ void write_grid(const fs::path& root, const std::vector<experiments::Experiment>
       made.task = std::get<std::string>(planned.settings.at("task"));
       made.updates = 200000;
       made.points = points;
+      made.settings = planned.settings;
       const auto solved = solves.find(made.cell);
       if (solved != solves.end()) made.solved_at = solved->second * (9 + made.seed) / 10;
       const double place = static_cast<double>(report::place_of(made.cell));

@@ -24,6 +24,8 @@ struct MadeUp {
   int points = 100;                               // training rows of metrics.csv
   int epochs = 0;                                 // rows of the validation split
   std::int64_t lag = 100;
+  bool comparable = true, shortened = false;  // in memory only
+  OptionMap settings = {};                    // config.toml; empty: of this task, lag and length
 };
 
 // In memory, as read_run would leave it.

@@ -66,6 +66,15 @@ TEST(Ranking, BitsToTwoDecimalsAccuracyToATenthOfAPoint) {
   EXPECT_THAT(places("psmnist", cast), ElementsAre("1 gru", "2 nru", "2 janet", "4 lstm"));
 }
 
+TEST(Ranking, RunsThatCannotBeComparedHaveNoPlace) {
+  Cast cast;
+  cast.add({.cell = "nru", .solved_at = 1000})
+      .add({.cell = "gru", .solved_at = 500, .comparable = false})
+      .add({.cell = "lstm", .shortened = true})
+      .add({.cell = "janet", .solved_at = 3000, .shortened = true});
+  EXPECT_THAT(places("copy", cast), ElementsAre("1 nru", "2 janet"));
+}
+
 TEST(Ranking, OnlyCompleteTasksCount) {
   Collection collection;
   collection.experiments = {test::experiment_of("one", {"nru", "gru"}),

@@ -128,6 +128,8 @@ TEST(Collection, WhatIsNotAsPlannedIsTold) {
   EXPECT_THAT(report.sections[0].deviations,
               ElementsAre("lag 20 instead of 100", "updates 3000 instead of 60000"));
   EXPECT_THAT(to_markdown(report), HasSubstr("lag 20 instead of 100"));
+  EXPECT_FALSE(report.sections[0].runs[0]->comparable);
+  EXPECT_TRUE(report.sections[0].runs[0]->shortened);
 }
 
 TEST(Medians, OverSeedsWithTheirRange) {
@@ -302,6 +304,7 @@ TEST(Page, IsWholeAndItsDataIsJson) {
   EXPECT_EQ(data["figures"]["converge"]["kind"], "bars");
   EXPECT_EQ(data["maps"]["memory-map-1"]["units"], 64);
   for (const Section& section : report.sections) {
+    EXPECT_THAT(section.deviations, IsEmpty()) << section.experiment->name;
     for (const Judgement& claim : section.claims) {
       EXPECT_NE(claim.verdict, Verdict::not_run) << claim.claim << ": " << claim.reason;
     }
