@@ -292,7 +292,7 @@ class Builder {
     made_.figures.push_back(
         {experiment_.name,
          experiment_.title +
-             ". Medians over seeds, whiskers from the least to the greatest; hatched: "
+             ". Medians over seeds, whiskers from the least to the greatest; hatched or dashed: "
              "not solved within so many updates.",
          std::move(figure)});
   }
