@@ -37,6 +37,7 @@ constexpr char kExamples[] =
   nru sample runs/char-lm-nru-seed1 --prompt "the "    text from a character model
   nru bench --task copy --cell nru                     ms per update beside torch's own layers
   nru reproduce copy-100 --quick                       an experiment of the paper, in short
+  nru report runs/reproduce                            its figures and tables on one page
   nru list nru                                         a cell's options
   nru data get mnist                                   fetch a data set; nru data check verifies
   nru doctor                                           what this machine offers, what is missing
@@ -140,6 +141,7 @@ int run(int argc, const char* const* argv) {
   add_inspect(app, invocation);
   add_bench(app, invocation);
   add_reproduce(app, invocation);
+  add_report(app, invocation);
   add_list(app, invocation);
   add_data(app, invocation);
   add_doctor(app, invocation);

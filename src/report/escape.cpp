@@ -1,23 +1,30 @@
 #include "report/escape.h"
 
-#include <nlohmann/json.hpp>
+#include "support/utf8.h"
 
 namespace nru::report {
 namespace {
 
-bool is_control(char c) {
-  return (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t') || c == 0x7f;
+bool is_control(char32_t code) {
+  return (code < 0x20 && code != '\n' && code != '\t') || (code >= 0x7f && code < 0xa0) ||
+         code == 0xfffe || code == 0xffff;
 }
 
 }  // namespace
 
 std::string clean_text(std::string_view text) {
-  using Json = nlohmann::json;
-  // nlohmann knows UTF-8: writing replaces what is none, reading undoes the quoting.
-  const std::string quoted = Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
-  std::string clean = Json::parse(quoted).get<std::string>();
-  for (char& c : clean) {
-    if (is_control(c)) c = ' ';
+  std::string clean;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::optional<CodePoint> code = decode_utf8(text, at);
+    const std::size_t bytes = code ? code->bytes : 1;
+    if (!code) {
+      append_utf8(clean, 0xfffd);
+    } else if (is_control(code->value)) {
+      clean += ' ';
+    } else {
+      clean += text.substr(at, bytes);
+    }
+    at += bytes;
   }
   return clean;
 }

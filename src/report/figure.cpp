@@ -33,7 +33,7 @@ std::string bound(const std::optional<double>& value) {
 std::string axis(char name, const Axis& axis) {
   std::string text = fmt::format("set {0}label {1}\nset {0}range [{2}:{3}]\n", name,
                                  gnuplot_string(axis.label), bound(axis.low), bound(axis.high));
-  if (axis.log) text += fmt::format("set logscale {} 10\n", name);
+  if (axis.log) text += fmt::format("set logscale {0} 10\nset format {0} '%g'\n", name);
   if (axis.counts) text += fmt::format("set format {} '%.0s%c'\n", name);
   return text;
 }

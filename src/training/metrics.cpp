@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -62,26 +63,27 @@ void parse_field(std::string_view text, std::optional<T>& value) {
   if (!text.empty()) parse_field(text, value.emplace());
 }
 
-std::vector<std::string_view> split_fields(std::string_view line) {
-  std::vector<std::string_view> fields;
-  for (;;) {
-    const std::size_t comma = line.find(',');
-    fields.push_back(line.substr(0, comma));
-    if (comma == std::string_view::npos) return fields;
-    line.remove_prefix(comma + 1);
+// Cuts the next field off `line`; nothing after the last one.
+std::optional<std::string_view> next_field(std::optional<std::string_view>& line) {
+  if (!line) return std::nullopt;
+  const std::size_t comma = line->find(',');
+  const std::string_view field = line->substr(0, comma);
+  if (comma == std::string_view::npos) {
+    line.reset();
+  } else {
+    line->remove_prefix(comma + 1);
   }
+  return field;
 }
 
 MetricsRow parse_row(std::string_view line) {
-  const std::vector<std::string_view> fields = split_fields(line);
-  if (fields.size() != kColumns) {
-    throw Error(fmt::format("{} fields instead of {}", fields.size(), kColumns));
-  }
+  const auto fields = std::count(line.begin(), line.end(), ',') + 1;
+  if (fields != kColumns) throw Error(fmt::format("{} fields instead of {}", fields, kColumns));
   MetricsRow row;
-  std::size_t column = 0;
+  std::optional<std::string_view> rest = line;
   for_each_column(row, [&](const char* name, auto& value) {
     try {
-      parse_field(fields[column++], value);
+      parse_field(*next_field(rest), value);
     } catch (const Error& error) {
       throw Error(fmt::format("column {}: {}", name, error.what()));
     }
@@ -89,22 +91,18 @@ MetricsRow parse_row(std::string_view line) {
   return row;
 }
 
-// One whole line of a file, with its end.
-struct Line {
-  std::string_view text;
-  MetricsRow row;
-};
-
-// The rows of `text`; whatever follows the last line end was never finished and is left out.
-std::vector<Line> parse_lines(std::string_view text, const std::filesystem::path& path) {
-  std::vector<Line> lines;
+// Calls `visit(line with its end, row)` for the rows of `text`; whatever follows the last line end
+// was never finished and is left out.
+template <class Visit>
+void for_each_line(std::string_view text, const std::filesystem::path& path, Visit visit) {
   for (int number = 1;; ++number) {
     const std::size_t end = text.find('\n');
-    if (end == std::string_view::npos) return lines;
+    if (end == std::string_view::npos) return;
     const std::string_view line = text.substr(0, end);
+    MetricsRow row;
     try {
       if (number > 1) {
-        lines.push_back({text.substr(0, end + 1), parse_row(line)});
+        row = parse_row(line);
       } else if (line != metrics_header()) {
         throw Error("the columns are not those of a metrics file");
       }
@@ -112,6 +110,7 @@ std::vector<Line> parse_lines(std::string_view text, const std::filesystem::path
       throw Error(fmt::format("{}:{}: {}; the file is damaged, remove it or the run directory",
                               path.string(), number, error.what()));
     }
+    if (number > 1) visit(text.substr(0, end + 1), row);
     text.remove_prefix(end + 1);
   }
 }
@@ -140,10 +139,15 @@ std::string format_metrics_row(const MetricsRow& row) {
   return fmt::format("{}", fmt::join(fields, ","));
 }
 
-std::vector<MetricsRow> read_metrics(const std::filesystem::path& path) {
+void for_each_metrics_row(const std::filesystem::path& path,
+                          const std::function<void(const MetricsRow&)>& visit) {
   const std::string text = read_text_file(path, "metrics file");
+  for_each_line(text, path, [&](std::string_view, const MetricsRow& row) { visit(row); });
+}
+
+std::vector<MetricsRow> read_metrics(const std::filesystem::path& path) {
   std::vector<MetricsRow> rows;
-  for (Line& line : parse_lines(text, path)) rows.push_back(std::move(line.row));
+  for_each_metrics_row(path, [&](const MetricsRow& row) { rows.push_back(row); });
   return rows;
 }
 
@@ -157,9 +161,9 @@ MetricsWriter MetricsWriter::resume(const std::filesystem::path& path, std::int6
   const std::string text = read_text_file(path, "metrics file");
   // The kept lines are copied as they are: re-writing numbers could only change them.
   std::string kept = metrics_header() + "\n";
-  for (const Line& line : parse_lines(text, path)) {
-    if (line.row.update <= last_update) kept += line.text;
-  }
+  for_each_line(text, path, [&](std::string_view line, const MetricsRow& row) {
+    if (row.update <= last_update) kept += line;
+  });
   if (kept != text) write_file_atomically(path, kept);
   return MetricsWriter(path);
 }

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -45,6 +46,10 @@ std::string format_metrics_row(const MetricsRow& row);
 // The rows of a file. A last line without a line end was being written when the run died: it is
 // left out. Anything else that does not fit the columns is an nru::Error with file and line.
 std::vector<MetricsRow> read_metrics(const std::filesystem::path& path);
+// The same one row at a time, in order: a long run's file needs no more memory than its text. Rows
+// before an error have been visited.
+void for_each_metrics_row(const std::filesystem::path& path,
+                          const std::function<void(const MetricsRow&)>& visit);
 
 class MetricsWriter {
  public:

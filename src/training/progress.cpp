@@ -47,22 +47,6 @@ std::string repeat(const char* piece, int times) {
 
 }  // namespace
 
-std::string format_duration(double seconds) {
-  const std::int64_t s = std::llround(std::clamp(seconds, 0.0, 1e15));
-  const std::int64_t minute = 60, hour = 60 * minute, day = 24 * hour;
-  if (s < minute) return fmt::format("{}s", s);
-  if (s < hour) return fmt::format("{}m {:02}s", s / minute, s % minute);
-  if (s < day) return fmt::format("{}h {:02}m", s / hour, s % hour / minute);
-  return fmt::format("{}d {:02}h", s / day, s % day / hour);
-}
-
-std::string format_count(std::int64_t count) {
-  std::string digits = fmt::format("{}", count);
-  const int first = count < 0 ? 1 : 0;
-  for (int at = static_cast<int>(digits.size()) - 3; at > first; at -= 3) digits.insert(at, ",");
-  return digits;
-}
-
 Progress::Progress(std::string label, std::int64_t first, std::int64_t total, TerminalStyle style,
                    std::ostream& out, Clock clock)
     : label_(std::move(label)),

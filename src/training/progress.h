@@ -9,6 +9,7 @@
 #include <string>
 
 #include "support/terminal.h"
+#include "support/words.h"
 
 namespace nru::training {
 
@@ -61,9 +62,7 @@ class Progress {
   bool line_open_ = false;  // the cursor stands in a live line
 };
 
-// "1h 02m", "3m 20s", "7s": at most two units.
-std::string format_duration(double seconds);
-// 12300 -> "12,300".
-std::string format_count(std::int64_t count);
+using nru::format_count;
+using nru::format_duration;
 
 }  // namespace nru::training

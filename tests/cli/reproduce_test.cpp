@@ -80,6 +80,21 @@ class Reproduce : public ::testing::Test {
       EXPECT_EQ(difference(*shared_ / "runs" / name, run(name)), "");
     }
   }
+  // What `nru report` says about the grid of a place, wall-clock times and paths aside.
+  static nlohmann::json report_on(const TempDir& place) {
+    const Finished finished = nru({"report", place / "runs", "--experiments", place / "experiments",
+                                   "--out", place / "report", "--json"});
+    EXPECT_EQ(finished.code, 0) << finished.err;
+    nlohmann::json report = parse_json(finished.out);
+    for (auto& section : report.at("sections")) {
+      for (auto& run : section.at("runs")) run.erase("directory");
+      for (auto& table : section.at("tables")) {
+        EXPECT_EQ(table.at("head").back(), "time");
+        for (auto& row : table.at("rows")) row.erase(row.size() - 1);
+      }
+    }
+    return report;
+  }
   std::string status(const std::string& name) const {
     const fs::path result = run(name) / "result.json";
     return fs::exists(result) ? json_file(result).at("status").get<std::string>() : "none";
@@ -128,6 +143,9 @@ TEST_F(Reproduce, GoesOnAfterKills) {
   EXPECT_EQ(finished.code, 0) << finished.err;
   EXPECT_THAT(finished.out, HasSubstr("3 of 3 runs done"));
   expect_equal_to_the_whole();
+  const nlohmann::json report = report_on(place_);
+  EXPECT_EQ(report, report_on(*shared_));
+  EXPECT_EQ(report.at("runs"), 3);
 }
 
 TEST_F(Reproduce, LeavesNoRunBehindWhenKilled) {

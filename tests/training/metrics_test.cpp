@@ -186,5 +186,20 @@ TEST(Metrics, AFullDiskLeavesWholeLines) {
   EXPECT_EQ(read_metrics(path).size(), 2u);
 }
 
+TEST(Metrics, RowsBeforeADamagedLineAreVisited) {
+  const test::TempDir dir;
+  MetricsRow row;
+  row.update = 10;
+  row.split = "train";
+  test::write_bytes(dir / "m.csv",
+                    metrics_header() + "\n" + format_metrics_row(row) + "\nnonsense\n");
+  std::vector<std::int64_t> seen;
+  const auto read = [&] {
+    for_each_metrics_row(dir / "m.csv", [&](const MetricsRow& row) { seen.push_back(row.update); });
+  };
+  EXPECT_NE(test::error_of(read).find("m.csv:3: 1 fields instead of 14"), std::string::npos);
+  EXPECT_EQ(seen, std::vector<std::int64_t>{10});
+}
+
 }  // namespace
 }  // namespace nru::training

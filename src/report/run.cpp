@@ -1,0 +1,121 @@
+#include "report/run.h"
+
+#include <nru/error.h>
+
+#include "support/text_file.h"
+#include "training/run_directory.h"
+
+namespace nru::report {
+namespace {
+
+namespace fs = std::filesystem;
+using training::MetricsRow;
+using training::RunStatus;
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+RunState state_of(RunStatus status) {
+  switch (status) {
+    case RunStatus::finished:
+      return RunState::finished;
+    case RunStatus::solved:
+      return RunState::solved;
+    case RunStatus::diverged:
+      return RunState::diverged;
+    case RunStatus::interrupted:
+      return RunState::interrupted;
+    case RunStatus::failed:
+      return RunState::failed;
+  }
+  return RunState::damaged;
+}
+
+void read_rows(Run& run, const fs::path& path) {
+  Rows train, valid;
+  const auto keep = [&] {
+    run.measures = measure(train, valid);
+    run.train = thin_rows(train);
+    run.valid = thin_rows(valid);
+  };
+  try {
+    training::for_each_metrics_row(path, [&](const MetricsRow& row) {
+      if (row.split == "train") train.push_back(row);
+      if (row.split == "valid") valid.push_back(row);
+    });
+  } catch (const Error&) {
+    keep();  // what came before the damage is still worth seeing
+    throw;
+  }
+  keep();
+}
+
+// Runs `action`; what it complains about becomes the run's problem.
+template <class Action>
+void tolerate(Run& run, Action action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    run.state = RunState::damaged;
+    if (run.problem.empty()) run.problem = error.what();
+  }
+}
+
+}  // namespace
+
+const char* to_string(RunState state) {
+  switch (state) {
+    case RunState::missing:
+      return "missing";
+    case RunState::unfinished:
+      return "unfinished";
+    case RunState::damaged:
+      return "damaged";
+    case RunState::finished:
+      return "finished";
+    case RunState::solved:
+      return "solved";
+    case RunState::diverged:
+      return "diverged";
+    case RunState::interrupted:
+      return "interrupted";
+    case RunState::failed:
+      return "failed";
+  }
+  return "?";
+}
+
+bool Run::counts() const {
+  if (state == RunState::finished || state == RunState::solved || state == RunState::diverged) {
+    return true;
+  }
+  return state == RunState::interrupted && solved();
+}
+
+void read_run(Run& run) {
+  const training::RunPaths paths{run.directory};
+  if (!is_there(paths.directory)) return;
+  run.state = RunState::unfinished;
+  tolerate(run, [&] {
+    if (!is_there(paths.result())) return;
+    run.result = training::read_result(paths.result());
+    run.state = state_of(run.result->status);
+  });
+  tolerate(run, [&] {
+    if (is_there(paths.config())) run.config = read_text_file(paths.config(), "configuration");
+  });
+  tolerate(run, [&] {
+    if (is_there(paths.metrics())) read_rows(run, paths.metrics());
+  });
+  tolerate(run, [&] {
+    const fs::path path = paths.directory / "measures.json";
+    if (is_there(path)) {
+      run.measures = parse_measures(read_text_file(path, "measures"), path.string());
+    }
+  });
+  if (run.result && run.result->baseline_loss) run.measures.baseline = run.result->baseline_loss;
+}
+
+}  // namespace nru::report

@@ -1,0 +1,350 @@
+// Folders of runs in every condition, and what is written about them.
+#include "report/report.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "../support/test_files.h"
+#include "made_up.h"
+#include "report/page_assets.h"
+#include "report/page_data.h"
+#include "training/run_directory.h"
+
+namespace nru::report {
+namespace {
+
+namespace fs = std::filesystem;
+using test::MadeUp;
+using test::TempDir;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+std::vector<experiments::Experiment> copying() {
+  experiments::Experiment copy = test::experiment_of("copy-100", {"nru", "lstm"});
+  experiments::Claim claim;
+  claim.text = "The NRU is first";
+  claim.check = experiments::CheckKind::first;
+  claim.cells = {"nru"};
+  claim.among = {"nru", "lstm"};
+  copy.claims.push_back(claim);
+  return {copy};
+}
+
+const Run& run_in(const Collection& collection, const std::string& name) {
+  for (const Run& run : collection.runs) {
+    if (run.directory.filename() == name) return run;
+  }
+  throw std::runtime_error("no run " + name);
+}
+
+TEST(Collection, RunsInEveryCondition) {
+  const TempDir root;
+  const fs::path folder = root / "copy-100";
+  test::write_run(folder / "nru-seed1", {.solved_at = 20000});
+  test::write_run(folder / "nru-seed2",
+                  {.seed = 2, .status = training::RunStatus::diverged, .best_ratio = 0.8});
+  // Killed in the middle of a line.
+  test::write_run(folder / "nru-seed3", {.seed = 3});
+  const training::RunPaths half{folder / "nru-seed3"};
+  fs::remove(half.result());
+  const std::string metrics = test::read_bytes(half.metrics());
+  test::write_bytes(half.metrics(), metrics.substr(0, metrics.size() - 20));
+  // Damaged: a line that is no row, a result that is no JSON.
+  test::write_run(folder / "lstm-seed1", {.cell = "lstm"});
+  const training::RunPaths torn{folder / "lstm-seed1"};
+  test::write_bytes(torn.metrics(), metrics.substr(0, metrics.size() / 2) + "\nnonsense\n");
+  fs::create_directories(folder / "lstm-seed2");
+  test::write_bytes(folder / "lstm-seed2/result.json", "{\"task\":");
+  // Beyond the plan, and not of it.
+  test::write_run(folder / "nru-seed9", {.seed = 9, .solved_at = 30000});
+  fs::create_directories(folder / "notes");
+
+  const Collection collection = read_collection(root.path(), copying());
+  EXPECT_EQ(run_in(collection, "nru-seed1").state, RunState::finished);
+  EXPECT_EQ(run_in(collection, "nru-seed2").state, RunState::diverged);
+  const report::Run& killed = run_in(collection, "nru-seed3");
+  EXPECT_EQ(killed.state, RunState::unfinished);
+  EXPECT_EQ(killed.train.size(), 99u);
+  EXPECT_FALSE(killed.counts());
+  const report::Run& damaged = run_in(collection, "lstm-seed1");
+  EXPECT_EQ(damaged.state, RunState::damaged);
+  EXPECT_THAT(damaged.problem, HasSubstr("metrics.csv:"));
+  EXPECT_GT(damaged.train.size(), 10u);  // what came before is kept
+  EXPECT_EQ(run_in(collection, "lstm-seed2").state, RunState::damaged);
+  EXPECT_EQ(run_in(collection, "lstm-seed3").state, RunState::missing);
+  EXPECT_TRUE(run_in(collection, "nru-seed9").counts());
+  EXPECT_THAT(collection.notes, ElementsAre(HasSubstr("copy-100/notes")));
+
+  const std::vector<Series> series = series_of(collection, collection.experiments[0]);
+  ASSERT_EQ(series.size(), 2u);
+  EXPECT_EQ(runs_in_words(series[0]), "0 of 3, 2 damaged");
+  EXPECT_EQ(runs_in_words(series[1]), "3 of 4, 1 diverged, 1 unfinished");
+
+  // All of it makes a report that says so.
+  const Report report = make_report(read_collection(root.path(), copying()));
+  EXPECT_EQ(report.claims(Verdict::not_run), 1);
+  const std::string page = to_html(report, {});
+  for (const char* word : {"damaged", "unfinished", "diverged", "fields instead of 14"}) {
+    EXPECT_TRUE(page.find(word) != std::string::npos) << word;
+  }
+}
+
+TEST(Collection, FoldersWithoutRuns) {
+  const TempDir root;
+  EXPECT_THAT(test::error_of([&] { read_collection(root / "missing", copying()); }),
+              HasSubstr("not a folder of runs"));
+  EXPECT_THAT(test::error_of([&] { read_collection(root.path(), copying()); }),
+              HasSubstr("there are no runs"));
+}
+
+TEST(Collection, RunsOfOnesOwnAreGroupedByTask) {
+  const TempDir root;
+  test::write_run(root / "a", {.solved_at = 20000});
+  test::write_run(root / "b", {.cell = "my-cell", .seed = 4});
+  test::write_run(root / "c", {.lag = 200});
+  const Report report = make_report(read_collection(root.path(), copying()));
+  ASSERT_EQ(report.sections.size(), 2u);  // nothing of the paper was run
+  EXPECT_EQ(report.sections[0].experiment->title, "copy, T = 100");
+  EXPECT_EQ(report.sections[1].experiment->title, "copy, T = 200");
+  EXPECT_EQ(report.sections[0].runs.size(), 2u);
+  ASSERT_EQ(report.sections[0].figures.figures.size(), 1u);
+  const auto& figure = std::get<LineFigure>(report.sections[0].figures.figures[0].drawing);
+  EXPECT_EQ(figure.lines.size(), 2u);
+  EXPECT_EQ(figure.lines[1].name, "my-cell");
+  EXPECT_EQ(read_collection(root / "a", copying()).experiments.back().title, "copy, T = 100");
+}
+
+TEST(Collection, WhatIsNotAsPlannedIsTold) {
+  const TempDir root;
+  test::write_run(root / "copy-100/nru-seed1", {.updates = 3000, .lag = 20});
+  const Report report = make_report(read_collection(root.path(), copying()));
+  EXPECT_THAT(report.sections[0].deviations,
+              ElementsAre("lag 20 instead of 100", "updates 3000 instead of 60000"));
+  EXPECT_THAT(to_markdown(report), HasSubstr("lag 20 instead of 100"));
+  EXPECT_FALSE(report.sections[0].runs[0]->comparable);
+  EXPECT_TRUE(report.sections[0].runs[0]->shortened);
+}
+
+TEST(Medians, OverSeedsWithTheirRange) {
+  test::Cast cast;
+  cast.add({.updates = 1000}).add({.seed = 2, .updates = 1000}).add({.seed = 3, .updates = 500});
+  std::vector<report::Run> runs(3);
+  for (int i = 0; i < 3; ++i) {
+    runs[i].state = RunState::finished;
+    for (int point = 1; point <= (i == 2 ? 5 : 10); ++point) {
+      training::MetricsRow row;
+      row.update = 100 * point;
+      row.loss = std::vector<double>{1, 2, 6}[i];
+      runs[i].train.push_back(row);
+    }
+  }
+  Series series;
+  for (const report::Run& run : runs) series.runs.push_back(&run);
+  Line line = median_lines({&series}, {}).at(0);
+  ASSERT_EQ(line.x.size(), 10u);
+  EXPECT_EQ(line.x.back(), 1000);
+  EXPECT_EQ(line.y[2], 2);
+  EXPECT_EQ(line.low[2], 1);
+  EXPECT_EQ(line.high[2], 6);
+  EXPECT_EQ(line.y[9], 1.5);  // the third ended at 500
+  runs[2].state = RunState::solved;
+  line = median_lines({&series}, {}).at(0);
+  EXPECT_EQ(line.y[9], 2);  // it settled: held at its last value
+}
+
+TEST(Report, BurstsLeaveTheFigureAtTheTop) {
+  const TempDir root;
+  test::write_run(root / "copy-100/nru-seed1", {.solved_at = 20000});
+  const auto high = [&] {
+    const Report report = make_report(read_collection(root.path(), copying()));
+    return std::get<LineFigure>(report.sections[0].figures.figures.at(0).drawing).y.high;
+  };
+  EXPECT_FALSE(high());
+  const training::RunPaths paths{root / "copy-100/nru-seed1"};
+  test::write_bytes(paths.metrics(), test::read_bytes(paths.metrics()) +
+                                         "60001,,train,173286795.13998632,1e9,,,,,,,0,0,1\n");
+  EXPECT_NEAR(*high(), 30 * 0.17328679513998632, 1e-9);
+}
+
+TEST(Report, PaperOursDifference) {
+  const TempDir root;
+  std::vector<experiments::Experiment> all = copying();
+  all[0].paper_values = {{"nru", "", "test_accuracy", 0.9538}};
+  test::write_run(root / "copy-100/nru-seed1", {.solved_at = 20000, .accuracy = 0.95});
+  const Report report = make_report(read_collection(root.path(), all));
+  const Table& table = report.sections[0].tables[0];
+  EXPECT_THAT(table.head, Contains("test accuracy, paper"));
+  EXPECT_THAT(table.rows[1], Contains("95.38 %"));
+  EXPECT_THAT(table.rows[1], Contains("-0.38 points"));
+  EXPECT_THAT(to_markdown(report), HasSubstr("| 95.38 % | 95.00 % | -0.38 points |"));
+}
+
+TEST(Report, AThinnedCopyGivesTheSameReport) {
+  const TempDir root;
+  const fs::path runs = root / "runs", thin = root / "thin";
+  const std::string run = "copy-100/nru-seed1";
+  test::write_run(runs / run, {.updates = 40000, .solved_at = 20000, .points = 4000, .epochs = 30});
+  test::write_inspection(runs / run, 20, 4);
+  test::write_bytes(runs / run / "best.safetensors", "weights");
+  test::write_run(runs / "copy-100/lstm-seed1", {.cell = "lstm", .updates = 40000, .points = 4000});
+  Collection collection = read_collection(runs, copying());
+  EXPECT_EQ(write_thinned(collection, thin), 2);
+  EXPECT_LT(fs::file_size(thin / run / "metrics.csv"),
+            fs::file_size(runs / run / "metrics.csv") / 8);
+  EXPECT_EQ(test::read_bytes(thin / run / "result.json"),
+            test::read_bytes(runs / run / "result.json"));
+  EXPECT_FALSE(fs::exists(thin / run / "best.safetensors"));
+  EXPECT_TRUE(fs::exists(thin / run / "inspect/memory.csv"));
+  const Report first = make_report(std::move(collection));
+  const Report second = make_report(read_collection(thin, copying()));
+  EXPECT_EQ(to_markdown(first), to_markdown(second));
+  EXPECT_EQ(to_html(first, {}), to_html(second, {}));
+  EXPECT_THAT(test::error_of([&] { write_thinned(first.collection, runs); }),
+              HasSubstr("the runs themselves"));
+}
+
+TEST(Report, FilesAndJson) {
+  const TempDir root;
+  test::write_run(root / "copy-100/nru-seed1", {.solved_at = 20000});
+  test::write_run(root / "copy-100/lstm-seed1", {.cell = "lstm"});
+  const Report report = make_report(read_collection(root.path(), copying()));
+  const Written written = write_report(report, root / "out");
+  EXPECT_TRUE(fs::exists(root / "out/report.md"));
+  EXPECT_TRUE(fs::exists(root / "out/report.html"));
+  EXPECT_EQ(fs::exists(root / "out/figures/copy-100.svg"), has_gnuplot());
+  EXPECT_EQ(written.warning.empty(), has_gnuplot());
+  const auto json = nlohmann::json::parse(to_json(report));
+  EXPECT_EQ(json["sections"][0]["claims"][0]["verdict"], "confirmed");
+  EXPECT_EQ(json["runs"], 2);
+}
+
+TEST(Report, WithoutGnuplotAllElseIsWritten) {
+  const TempDir root;
+  test::write_run(root / "copy-100/nru-seed1", {.solved_at = 20000});
+  const std::string path = std::getenv("PATH");
+  ::setenv("PATH", "/nowhere", 1);
+  const Written written =
+      write_report(make_report(read_collection(root.path(), copying())), root / "out");
+  ::setenv("PATH", path.c_str(), 1);
+  EXPECT_THAT(written.warning, HasSubstr("gnuplot-nox"));
+  EXPECT_TRUE(fs::exists(root / "out/report.html"));
+}
+
+// Tags that are opened must be closed in turn: enough of a parser for a page we write ourselves.
+std::string unbalanced(std::string_view page) {
+  static const std::set<std::string_view> single = {"!doctype", "meta", "img", "input"};
+  std::vector<std::string_view> open;
+  for (std::size_t at; (at = page.find('<')) != std::string_view::npos;) {
+    page.remove_prefix(at + 1);
+    const bool closes = page.starts_with('/');
+    if (closes) page.remove_prefix(1);
+    const std::string_view name = page.substr(0, page.find_first_of(" >\n"));
+    bool quoted = false;
+    for (at = 0; at < page.size() && (quoted || page[at] != '>'); ++at) {
+      if (page[at] == '"') quoted = !quoted;
+      if (page[at] == '<') return fmt::format("a stray < in {}", page.substr(0, at + 20));
+    }
+    page.remove_prefix(at);
+    if (single.contains(name)) continue;
+    if (!closes) {
+      open.push_back(name);
+      if (name == "script" || name == "style") {  // what is in there is no HTML
+        page.remove_prefix(page.find(fmt::format("</{}>", name)));
+      }
+    } else if (open.empty() || open.back() != name) {
+      return fmt::format("</{}> closes {}", name, open.empty() ? "nothing" : open.back());
+    } else {
+      open.pop_back();
+    }
+  }
+  return open.empty() ? "" : fmt::format("<{}> is never closed", open.back());
+}
+
+TEST(Page, HostileNamesStayText) {
+  const std::string hostile =
+      "</script><script>alert('1')</script>\"'><img src=x onerror=a>&|`{{data}}";
+  const TempDir root;
+  std::vector<experiments::Experiment> all = copying();
+  all[0].title = all[0].paper = all[0].note = all[0].claims[0].text = hostile;
+  all[0].variants[0].label = hostile;
+  test::write_run(root / "copy-100/nru-seed1", {.solved_at = 20000});
+  const training::RunPaths paths{root / "copy-100/nru-seed1"};
+  test::write_bytes(paths.config(), "note = \"" + hostile + "\xff\x01\"\n");
+  const std::string page = to_html(make_report(read_collection(root.path(), all)), {});
+  EXPECT_EQ(page.find("<script>alert"), std::string::npos);
+  EXPECT_EQ(page.find("<img src=x"), std::string::npos);
+  EXPECT_EQ(page.find('\xff'), std::string::npos);
+  EXPECT_EQ(unbalanced(page), "");
+}
+
+TEST(Page, IsWholeAndItsDataIsJson) {
+  const TempDir root;
+  auto paper = experiments::load_experiments(experiments::find_experiments());
+  test::write_grid(root.path(), paper, 20);
+  const Report report = make_report(read_collection(root.path(), std::move(paper)));
+  const std::string page = to_html(report, {});
+  EXPECT_EQ(unbalanced(page), "");
+  EXPECT_GT(page.find("{{"), page.find("<script>"));  // JavaScript may have them
+  EXPECT_EQ(page.find("sourceMappingURL"), std::string::npos);
+  const auto data = nlohmann::json::parse(page_data(report));
+  const auto& figure = data["figures"]["copy-100"];
+  EXPECT_EQ(figure["series"].size(), 10u);
+  EXPECT_EQ(figure["series"][9]["name"], "NRU");
+  EXPECT_EQ(figure["x"].size(), figure["series"][9]["y"].size());
+  EXPECT_EQ(figure["references"].size(), 1u);
+  EXPECT_TRUE(data["figures"].contains("sensitivity-heads"));
+  EXPECT_TRUE(data["figures"].contains("stability-t2000"));
+  EXPECT_EQ(data["figures"]["converge"]["kind"], "bars");
+  EXPECT_EQ(data["maps"]["memory-map-1"]["units"], 64);
+  for (const Section& section : report.sections) {
+    EXPECT_THAT(section.deviations, IsEmpty()) << section.experiment->name;
+    for (const Judgement& claim : section.claims) {
+      EXPECT_NE(claim.verdict, Verdict::not_run) << claim.claim << ": " << claim.reason;
+    }
+  }
+}
+
+TEST(Page, ShowsThePicturesWhereThereIsNoLibrary) {
+  const TempDir root;
+  test::write_run(root / "copy-100/nru-seed1", {.solved_at = 20000});
+  const Report report = make_report(read_collection(root.path(), copying()));
+  const std::map<std::string, std::string> svgs = {{"copy-100", "<svg/>"}};
+  PageAssets assets = page_assets();
+  assets.library = "";
+  EXPECT_TRUE(to_html(report, svgs, assets).find("base64,PHN2Zy8+") != std::string::npos);
+  assets.library = "var Dygraph;";
+  EXPECT_TRUE(to_html(report, svgs, assets).find("base64") == std::string::npos);
+}
+
+TEST(Page, Base64) {
+  EXPECT_EQ(to_base64(""), "");
+  EXPECT_EQ(to_base64("f"), "Zg==");
+  EXPECT_EQ(to_base64("fo"), "Zm8=");
+  EXPECT_EQ(to_base64("foobar"), "Zm9vYmFy");
+}
+
+TEST(Inspection, SharesOfTheMemorysChange) {
+  const TempDir root;
+  test::write_inspection(root.path(), 20, 8);
+  const MemoryMap map = *read_memory_map(root.path());
+  EXPECT_EQ(map.steps, 40);
+  EXPECT_EQ(map.units, 8);
+  ASSERT_EQ(map.stretches.size(), 3u);
+  EXPECT_EQ(map.stretches[1].first, 10);
+  EXPECT_EQ(map.stretches[1].last, 28);
+  EXPECT_EQ(map.stretches[2].first, 29);
+  EXPECT_GT(*map.blank_share(), 0);
+  EXPECT_LT(*map.blank_share(), 0.02);
+  test::write_bytes(root / "inspect/memory_change.csv", "step,m0\n0,1\n1\n");
+  EXPECT_FALSE(read_memory_map(root.path()));
+}
+
+}  // namespace
+}  // namespace nru::report
