@@ -1,0 +1,175 @@
+// The memory write of the NRU in its general form, for any number of heads and any way to make the
+// directions: V = direction(u) [k*m], v_i = f(V_i) / max(|f(V_i)|_5, 1e-12).
+//
+// V is never stored: its numbers are formed again from u (cached) wherever they are needed, so the
+// size of a row has no limit but that of the norms in shared memory.
+#include "kernels/cuda/nru_write.cuh"
+
+namespace nru::kernels::cuda {
+namespace {
+
+// Number e of all k*m of one side, as it comes; `u` is that side's part of the head outputs.
+__device__ inline float direction(const NruWriteSizes& s, const float* u, int e) {
+  if (s.direction == NruDirection::full) return u[e];
+  const int block = e / (s.root * s.root), within = e % (s.root * s.root);  // p q^T of one block
+  const int q = s.direction_size / 2;
+  return u[block * s.root + within / s.root] * u[q + block * s.root + within % s.root];
+}
+
+// Of one head, made by its warp in the forward pass.
+struct Head {
+  float factor;   // v = factor * f(V)
+  float inverse;  // 1/norm where the direction gets a gradient, else 0
+};
+
+__device__ inline float rectified(const NruWriteSizes& s, float x) {
+  return s.relu ? relu(x) : x;
+}
+
+__device__ Head settle(const NruWriteSizes& s, const float* u, int head, std::int64_t* events) {
+  const int lane = threadIdx.x % 32, first = head * s.m;
+  float largest = 0;
+  for (int j = lane; j < s.m; j += 32) {
+    // With ReLU heads -inf, too, before it becomes 0.
+    const float x = direction(s, u, first + j);
+    const float a = s.relu && !finite(x) ? infinity() : fabsf(rectified(s, x));
+    largest = a <= largest ? largest : a;
+    if (a != a) break;
+  }
+  largest = warp_largest(largest);
+  float norm = largest;
+  if (largest < FLT_MIN) {
+    norm = 0;
+  } else if (largest <= kLargestNorm) {
+    float sum = 0;
+    for (int j = lane; j < s.m; j += 32)
+      sum += pow5(fabsf(rectified(s, direction(s, u, first + j)) / largest));
+    norm = largest * fifth_root(warp_sum(sum));
+  }
+  if (!(norm <= (s.authors_overflow ? kAuthorsLargest : kLargestNorm))) {
+    if (events && lane == 0) count_event(events, kOverflow);
+    return {0, 0};
+  }
+  if (norm <= kClamp) {
+    if (events && lane == 0) count_event(events, kClamped);
+    return {1.f / kClamp, 0};
+  }
+  return {1.f / norm, 1.f / norm};
+}
+
+// A head that writes nothing has factor 0, and its numbers may be infinite.
+__device__ inline float direction_of_head(const NruWriteSizes& s, const float* u, const Head& head,
+                                          int e) {
+  return head.factor == 0.f ? 0.f : rectified(s, direction(s, u, e)) * head.factor;
+}
+
+__device__ inline const float* side_of(const NruWriteSizes& s, const float* u, int side) {
+  return u + 2 * s.k + side * s.direction_size;
+}
+
+__device__ inline void settle_all(const NruWriteSizes& s, const float* u, Head* heads,
+                                  std::int64_t* events) {
+  for (int h = threadIdx.x / 32; h < 2 * s.k; h += blockDim.x / 32) {
+    const Head head = settle(s, side_of(s, u, h / s.k), h % s.k, events);
+    if (threadIdx.x % 32 == 0) heads[h] = head;
+  }
+}
+
+__global__ void general_kernel(const NruWriteSizes s, const NruWriteRows rows) {
+  extern __shared__ Head heads[];  // [2k]
+  const size_t row = blockIdx.x;
+  const float* u = rows.heads + row * rows.ld_heads;
+  settle_all(s, u, heads, rows.events);
+  __syncthreads();
+  for (int j = threadIdx.x; j < s.m; j += blockDim.x) {
+    float change = 0;
+    for (int h = 0; h < 2 * s.k; ++h) {
+      const float c = (h < s.k ? s.combine : -s.combine) * rectified(s, u[h]);
+      const float v = direction_of_head(s, side_of(s, u, h / s.k), heads[h], h % s.k * s.m + j);
+      change = fmaf(c, v, change);
+    }
+    rows.m[row * rows.ld_m + j] = rows.m_prev[row * rows.ld_m + j] + change;
+  }
+}
+
+struct Backward {
+  const NruWriteSizes& s;
+  const float *u, *D;
+  const Head* heads;
+  const float* dots;
+  // Gradient of number e of a side's directions.
+  __device__ float direction_gradient(int side, int e) const {
+    const int head = side * s.k + e / s.m;
+    const float alpha = u[head];
+    if (heads[head].inverse == 0.f || (s.relu && !(alpha > 0.f))) return 0;
+    const float x = direction_of_head(s, side_of(s, u, side), heads[head], e);
+    if (s.relu && !(x > 0.f)) return 0;
+    const float c = (side ? -s.combine : s.combine) * alpha * heads[head].inverse;
+    return c * (D[e % s.m] - dots[head] * signed_pow4(x));
+  }
+};
+
+// An infinite p or q belongs to heads that write nothing: it gets and passes on gradient zero.
+__device__ inline float finite_or_zero(float x) { return finite(x) ? x : 0.f; }
+
+__global__ void general_backward_kernel(const NruWriteSizes s, const NruWriteRows rows) {
+  extern __shared__ Head heads[];
+  float* dots = reinterpret_cast<float*>(heads + 2 * s.k);
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
+  const size_t row = blockIdx.x;
+  const float *u = rows.heads + row * rows.ld_heads, *D = rows.d_m + row * rows.ld_m;
+  float* d_u = rows.d_heads + row * rows.ld_heads;
+  settle_all(s, u, heads, nullptr);  // the forward pass has counted
+  __syncthreads();
+  for (int h = warp; h < 2 * s.k; h += warps) {  // <D, v_i>
+    float dot = 0;
+    for (int j = lane; j < s.m; j += 32) {
+      dot = fmaf(D[j], direction_of_head(s, side_of(s, u, h / s.k), heads[h], h % s.k * s.m + j),
+                 dot);
+    }
+    dot = warp_sum(dot);
+    if (lane == 0) {
+      dots[h] = dot;
+      d_u[h] = s.relu && !(u[h] > 0.f) ? 0.f : (h < s.k ? s.combine : -s.combine) * dot;
+    }
+  }
+  __syncthreads();
+  const Backward back{s, u, D, heads, dots};
+  const int half = s.direction_size / 2, block_size = s.root * s.root;
+  for (int side = 0; side < 2; ++side) {
+    const float* from = side_of(s, u, side);
+    float* to = d_u + 2 * s.k + side * s.direction_size;
+    if (s.direction == NruDirection::full) {
+      for (int e = threadIdx.x; e < s.direction_size; e += blockDim.x)
+        to[e] = back.direction_gradient(side, e);
+      continue;
+    }
+    for (int t = warp; t < s.direction_size; t += warps) {  // a warp per number of p and q
+      const bool is_q = t >= half;
+      const int at = is_q ? t - half : t, block = at / s.root, index = at % s.root;
+      const float* other = from + (is_q ? 0 : half) + block * s.root;
+      float sum = 0;
+      for (int i = lane; i < s.root; i += 32) {
+        const int e = block * block_size + (is_q ? i * s.root + index : index * s.root + i);
+        sum = fmaf(back.direction_gradient(side, e), finite_or_zero(other[i]), sum);
+      }
+      sum = warp_sum(sum);
+      if (lane == 0) to[t] = sum;
+    }
+  }
+}
+
+}  // namespace
+
+void write_general(const NruWriteSizes& s, const NruWriteRows& rows, cudaStream_t stream) {
+  general_kernel<<<rows.count, 256, 2 * s.k * sizeof(Head), stream>>>(s, rows);
+  check_launch("nru_write_general", rows.count, s.m);
+}
+
+void write_general_backward(const NruWriteSizes& s, const NruWriteRows& rows, cudaStream_t stream) {
+  const size_t bytes = 2 * s.k * (sizeof(Head) + sizeof(float));
+  general_backward_kernel<<<rows.count, 256, bytes, stream>>>(s, rows);
+  check_launch("nru_write_general_backward", rows.count, s.m);
+}
+
+}  // namespace nru::kernels::cuda

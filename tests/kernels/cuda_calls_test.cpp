@@ -1,0 +1,429 @@
+// The contract of the CUDA kernels beside the table of cases: products of a step, optimizer, streams,
+// what may be left out, the ends of float, and sizes beyond a CTA's default memory.
+#include <gtest/gtest.h>
+
+#ifdef NRU_HAS_CUDA
+
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "cuda_data.h"
+#include "kernels/cuda/optimizer.h"
+#include "kernels/cuda/product.h"
+
+namespace nru::kernels::cuda {
+namespace {
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+const CellCase kCell{"nru", NruShape{.input = 5, .hidden = 7, .memory = 16, .heads = 4}};
+const RunCase kRun{"", 37, 11, true, true};
+
+std::vector<float>& parameter(SequenceData<float>& data, const std::string& name) {
+  for (std::size_t p = 0; p < data.parameters.size(); ++p) {
+    if (data.program->parameters[p].name == name) return data.parameters[p];
+  }
+  throw std::out_of_range(name);
+}
+
+// ---- products ----
+
+// Rows [count, ld] with zero padding, as all parts have.
+std::vector<float> padded_rows(int count, int width, std::uint64_t seed) {
+  const int ld = padded_width(width);
+  std::vector<float> rows(static_cast<std::size_t>(count) * ld);
+  const auto values = random_values<float>(static_cast<std::size_t>(count) * width, seed);
+  for (int r = 0; r < count; ++r)
+    std::copy_n(values.begin() + r * width, width, rows.begin() + r * ld);
+  return rows;
+}
+
+void check_product(int rows, const std::vector<int>& inputs, const std::vector<int>& outputs) {
+  SCOPED_TRACE(testing::Message() << rows << " rows, " << inputs.size() << " inputs from "
+                                  << inputs[0] << ", " << outputs.size() << " outputs from "
+                                  << outputs[0]);
+  const Stream stream;
+  Mirror mirror(stream.handle());
+  int depth = 0, columns = 0;
+  for (int width : inputs) depth += padded_width(width);
+  for (int width : outputs) columns += width;
+  std::vector<float> weights(static_cast<std::size_t>(columns) * depth);
+  std::vector<std::vector<float>> a, c;
+  for (std::size_t i = 0, at = 0; i < inputs.size(); at += padded_width(inputs[i++])) {
+    a.push_back(padded_rows(rows, inputs[i], 10 + i));
+    const auto block = padded_rows(columns, inputs[i], 20 + i);
+    const int ld = padded_width(inputs[i]);
+    for (int r = 0; r < columns; ++r)
+      std::copy_n(block.begin() + r * ld, ld, weights.begin() + r * depth + at);
+  }
+  for (std::size_t o = 0; o < outputs.size(); ++o) c.push_back(padded_rows(rows, outputs[o], 30 + o));
+  const auto before = c;
+  mirror.add(weights);
+  for (auto& v : a) mirror.add(v);
+  for (auto& v : c) mirror.add(v);
+  mirror.upload();
+  Product p;
+  p.rows = rows;
+  p.weights = mirror.device(weights.data());
+  p.depth = depth;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    p.input[p.inputs++] = {mirror.device(a[i].data()), padded_width(inputs[i])};
+  for (std::size_t o = 0; o < c.size(); ++o)
+    p.output[p.outputs++] = {mirror.device(c[o].data()), padded_width(outputs[o]), outputs[o],
+                             o % 2 == 0};
+  run_product(p, stream.handle());
+  mirror.download();
+  int column = 0;
+  for (std::size_t o = 0; o < c.size(); ++o) {
+    for (int j = 0; j < outputs[o]; ++j, ++column) {
+      for (int r = 0; r < rows; ++r) {
+        double sum = o % 2 == 0 ? before[o][r * padded_width(outputs[o]) + j] : 0, size = 1;
+        for (std::size_t i = 0, at = 0; i < a.size(); at += padded_width(inputs[i++])) {
+          for (int k = 0; k < inputs[i]; ++k) {
+            const double term = double(a[i][r * padded_width(inputs[i]) + k]) *
+                                weights[static_cast<std::size_t>(column) * depth + at + k];
+            sum += term;
+            size += std::abs(term);
+          }
+        }
+        ASSERT_NEAR(c[o][r * padded_width(outputs[o]) + j], sum, 2e-6 * size) << r << "," << j;
+      }
+    }
+    for (int r = 0; r < rows; ++r) {  // the padding stays zero
+      for (int j = outputs[o]; j < padded_width(outputs[o]); ++j)
+        ASSERT_EQ(c[o][r * padded_width(outputs[o]) + j], 0.f);
+    }
+  }
+}
+
+// Sizes on both sides of every tile, and large enough that each kind of tile is chosen.
+TEST(CudaProduct, IsRightForAllTiles) {
+  NRU_NEEDS_CUDA_DEVICE();
+  for (int rows : {1, 3, 16, 17, 100, 128, 131}) check_product(rows, {5, 9}, {3, 8, 17});
+  check_product(10, {80, 64}, {80});
+  check_product(100, {212, 256}, {212});
+  check_product(100, {212}, {212, 256});
+  check_product(128, {1000, 576}, {1000});
+  check_product(128, {1000}, {1000, 576});
+  check_product(300, {33, 1, 65}, {500, 7});
+}
+
+// ---- optimizer ----
+
+struct AdamBuffers {
+  std::vector<float> gradient, parameter, m, v, v_max;
+  explicit AdamBuffers(int count)
+      : gradient(random_values<float>(count, 1)),
+        parameter(random_values<float>(count, 2)),
+        m(count),
+        v(count),
+        v_max(count) {}
+};
+
+TEST(CudaAdam, EqualsTheCpu) {
+  NRU_NEEDS_CUDA_DEVICE();
+  for (int count : {1, 1000, 100003}) {
+    for (bool amsgrad : {false, true}) {
+      for (double max_norm : {0.0, 0.5}) {
+        SCOPED_TRACE(testing::Message() << count << ", " << amsgrad << ", " << max_norm);
+        const AdamSettings settings{.learning_rate = 1e-2, .amsgrad = amsgrad};
+        const Stream stream;
+        AdamBuffers host(count), device(count);
+        Adam adam(settings, max_norm, stream.handle());
+        for (int step = 1; step <= 5; ++step) {
+          host.gradient = device.gradient = random_values<float>(count, 10 + step, step == 3 ? 9 : 1);
+          const double norm = std::sqrt(squared_norm(host.gradient.data(), count, 1));
+          adam_update(settings, step, static_cast<float>(clip_scale(norm, max_norm)),
+                      host.gradient.data(), host.parameter.data(), host.m.data(), host.v.data(),
+                      host.v_max.data(), count, 1);
+          Mirror mirror(stream.handle());
+          for (auto* v : {&device.gradient, &device.parameter, &device.m, &device.v, &device.v_max})
+            mirror.add(*v);
+          mirror.upload();
+          adam.update(mirror.device(device.gradient.data()), nullptr,
+                      mirror.device(device.parameter.data()), mirror.device(device.m.data()),
+                      mirror.device(device.v.data()), mirror.device(device.v_max.data()), count);
+          mirror.download();
+          EXPECT_NEAR(adam.report().norm, norm, 1e-12 * norm);
+        }
+        EXPECT_EQ(adam.report().steps, 5);
+        EXPECT_LT(relative_distance(device.parameter, host.parameter), 1e-6);
+        EXPECT_LT(relative_distance(device.m, host.m), 1e-6);
+        EXPECT_LT(relative_distance(device.v, host.v), 1e-6);
+        if (amsgrad) EXPECT_LT(relative_distance(device.v_max, host.v_max), 1e-6);
+      }
+    }
+  }
+}
+
+TEST(CudaAdam, SkipsWhatIsNotFinite) {
+  NRU_NEEDS_CUDA_DEVICE();
+  constexpr int kCount = 5000;
+  const Stream stream;
+  AdamBuffers buffers(kCount);
+  Adam adam({}, 1, stream.handle());
+  adam.resume({.steps = 7, .skipped = 3, .skipped_in_row = 0});
+  std::vector<double> loss{1.0};
+  const auto update = [&](float gradient, double l) {
+    buffers.gradient[4321] = gradient;
+    loss[0] = l;
+    Mirror mirror(stream.handle());
+    for (auto* v : {&buffers.gradient, &buffers.parameter, &buffers.m, &buffers.v}) mirror.add(*v);
+    mirror.add(loss);
+    mirror.upload();
+    adam.update(mirror.device(buffers.gradient.data()), mirror.device(loss.data()),
+                mirror.device(buffers.parameter.data()), mirror.device(buffers.m.data()),
+                mirror.device(buffers.v.data()), nullptr, kCount);
+    mirror.download();
+    return adam.report();
+  };
+  const auto before = buffers.parameter;
+  EXPECT_EQ(update(kNan, 1).skipped, 4);
+  EXPECT_EQ(update(kInfinity, 1).skipped_in_row, 2);
+  const AdamReport report = update(1, kNan);
+  EXPECT_EQ(report.skipped, 6);
+  EXPECT_EQ(report.skipped_in_row, 3);
+  EXPECT_EQ(report.steps, 7);
+  EXPECT_EQ(buffers.parameter, before);
+  EXPECT_EQ(buffers.m, std::vector<float>(kCount));
+  const AdamReport applied = update(1e25f, 1);  // its square is beyond float, not beyond float64
+  EXPECT_EQ(applied.steps, 8);
+  EXPECT_EQ(applied.skipped_in_row, 0);
+  EXPECT_NEAR(applied.norm, 1e25, 1e19);
+  EXPECT_NE(buffers.parameter, before);
+}
+
+// ---- calls ----
+
+TEST(CudaCalls, RefuseWhatTheyCannotDo) {
+  NRU_NEEDS_CUDA_DEVICE();
+  SequenceData<float> data(kCell, kRun);
+  Sequence sequence(data.program);
+  SequenceInputs<float> inputs = data.inputs();
+  inputs.steps = 0;
+  EXPECT_THROW(sequence.forward(inputs, {}, false), std::invalid_argument);
+  Program<float> unknown = *data.program;
+  unknown.cell = "nobody";
+  EXPECT_FALSE(supports(unknown));
+  EXPECT_TRUE(supports(*data.program));
+  try {
+    Sequence refused(std::make_shared<const Program<float>>(unknown));
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("nobody"), std::string::npos) << error.what();
+  }
+  // More units than a CTA's shared memory holds: the error names the kernel and the size.
+  const CellCase wide{"wide", EurnnShape{.input = 1, .hidden = 60000, .complex = true}};
+  SequenceData<float> large(wide, RunCase{"", 1, 1, false, false});
+  const Stream stream;
+  Sequence eurnn(large.program, {.stream = stream.handle()});
+  try {
+    forward(large, eurnn, stream.handle(), false);
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("eurnn of 60000 units"), std::string::npos)
+        << error.what();
+  }
+}
+
+TEST(CudaCalls, OutputsAndGradientsMayBeLeftOut) {
+  NRU_NEEDS_CUDA_DEVICE();
+  const Stream stream;
+  SequenceData<float> all(kCell, kRun), some = all;
+  Sequence sequence(all.program, {.stream = stream.handle()});
+  const double loss = train(all, sequence, stream.handle()).loss;
+  {
+    DeviceData device(some, stream.handle());
+    SequenceGradients<float> g = device.gradients(false);
+    std::vector<float*> one(some.parameters.size());
+    one[0] = g.parameters[0];
+    g.parameters = one.data();
+    g.input = nullptr;
+    g.initial = nullptr;
+    sequence.train(device.inputs(), {}, device.readout(), g);
+    device.download();
+  }
+  EXPECT_EQ(sequence.result().loss, loss);
+  EXPECT_EQ(some.parameter_gradients[0], all.parameter_gradients[0]);
+  EXPECT_TRUE(std::isnan(some.parameter_gradients[1][0]));  // untouched
+  EXPECT_TRUE(std::isnan(some.input_gradient[0]));
+}
+
+TEST(CudaCalls, FirstStepEqualsWeightsOfZero) {
+  NRU_NEEDS_CUDA_DEVICE();
+  const Stream stream;
+  const CellCase sru{"sru", SruShape{3, 5, 7, 2, {0, 0.5, 0.9}}};  // with a phase off the path
+  for (const CellCase& cell : {kCell, sru}) {
+    for (int first : {0, 1, 31, 36, 37}) {
+      SCOPED_TRACE(testing::Message() << cell.name << " " << first);
+      SequenceData<float> data(cell, kRun), weighted = data;
+      data.first_step = first;
+      weighted.first_step = 0;
+      std::fill_n(weighted.weights.begin(), first * kRun.batch, 0.f);
+      Sequence sequence(data.program, {.stream = stream.handle()});
+      EXPECT_NEAR(train(data, sequence, stream.handle()).loss,
+                  train(weighted, sequence, stream.handle()).loss, 1e-9);
+      for (std::size_t p = 0; p < data.parameters.size(); ++p) {
+        EXPECT_LT(relative_distance(data.parameter_gradients[p], weighted.parameter_gradients[p]),
+                  1e-5)
+            << data.program->parameters[p].name;
+      }
+      EXPECT_LT(relative_distance(data.readout_weight_gradient, weighted.readout_weight_gradient),
+                1e-5);
+      EXPECT_LT(relative_distance(data.input_gradient, weighted.input_gradient), 1e-5);
+      for (int i = 0; i < first * kRun.batch; ++i) ASSERT_EQ(data.predictions[i], -1);
+    }
+  }
+}
+
+// More steps than a window holds: the state goes from window to window, and memory does not grow.
+TEST(CudaCalls, WindowsJoin) {
+  NRU_NEEDS_CUDA_DEVICE();
+  const Stream stream;
+  const CellCase janet{"janet", JanetShape{3, 20}};
+  const RunCase run{"", 100, 300, true, true};
+  SequenceData<float> kept(janet, run, 0.2), dropped = kept;
+  Sequence a(kept.program, {.stream = stream.handle()}), b(kept.program, {.stream = stream.handle()});
+  const SequenceResult whole = train(kept, a, stream.handle());
+  const SequenceResult windows = evaluate(dropped, b, stream.handle());
+  EXPECT_LT(b.stash_bytes(), a.stash_bytes() / 2);
+  EXPECT_NEAR(whole.loss, windows.loss, 1e-7 * whole.loss);
+  EXPECT_LT(relative_distance(kept.output, dropped.output), 1e-6);
+  EXPECT_LT(relative_distance(kept.final_state[0], dropped.final_state[0]), 1e-6);
+  EXPECT_NEAR(whole.max_output, windows.max_output, 1e-6);
+}
+
+TEST(CudaCalls, StreamsDoNotDisturbEachOther) {
+  NRU_NEEDS_CUDA_DEVICE();
+  const RunCase run{"", 60, 20, false, false};
+  const Stream alone;
+  SequenceData<float> want(kCell, run);
+  Sequence first(want.program, {.stream = alone.handle()});
+  train(want, first, alone.handle());
+  constexpr int kStreams = 4;
+  std::vector<Stream> streams(kStreams);
+  std::vector<SequenceData<float>> data(kStreams, SequenceData<float>(kCell, run));
+  std::vector<std::unique_ptr<DeviceData>> device;
+  std::vector<Sequence> sequences;
+  std::vector<Graph> graphs;
+  for (int i = 0; i < kStreams; ++i) {
+    device.push_back(std::make_unique<DeviceData>(data[i], streams[i].handle()));
+    sequences.emplace_back(want.program, SequenceOptions{.stream = streams[i].handle()});
+    graphs.emplace_back(streams[i].handle(), [&] {
+      sequences[i].train(device[i]->inputs(), device[i]->outputs(), device[i]->readout(),
+                         device[i]->gradients(false));
+    });
+  }
+  for (int repeat = 0; repeat < 5; ++repeat) {
+    for (Graph& graph : graphs) graph.launch();
+  }
+  for (int i = 0; i < kStreams; ++i) {
+    device[i]->download();
+    EXPECT_EQ(data[i].output, want.output);
+    EXPECT_EQ(data[i].parameter_gradients, want.parameter_gradients);
+  }
+}
+
+// A butterfly of the size of char-PTB's, complex: beyond the shared memory a kernel gets unasked.
+TEST(CudaCalls, LargeButterfliesAreRight) {
+  NRU_NEEDS_CUDA_DEVICE();
+  const Stream stream;
+  for (int n : {8192, 8191}) {
+    const CellCase cell{"", EurnnShape{.input = 2, .hidden = n, .complex = true}};
+    const RunCase run{"", 3, 2, false, true};
+    SequenceData<float> device(cell, run, 0.2);
+    SequenceData<double> exact(cell, run, 0.2);
+    Sequence sequence(device.program, {.stream = stream.handle()});
+    kernels::Sequence<double> exact_sequence(exact.program, 2);
+    forward_backward(device, sequence, stream.handle());
+    exact.forward(exact_sequence, true);
+    exact.backward(exact_sequence);
+    EXPECT_LT(relative_distance(device.output, exact.output), 5e-6);
+    for (std::size_t p = 0; p < exact.parameters.size(); ++p) {
+      EXPECT_LT(relative_distance(device.parameter_gradients[p], exact.parameter_gradients[p]),
+                1e-3)
+          << exact.program->parameters[p].name;
+    }
+  }
+}
+
+// ---- the ends of float ----
+
+const RunCase kShort{"T5_B3_state", 5, 3, false, true};
+
+TEST(CudaExtremes, NanInOneRowStaysThereAndShows) {
+  NRU_NEEDS_CUDA_DEVICE();
+  const Stream stream;
+  for (const CellCase& cell : cell_cases()) {
+    SCOPED_TRACE(cell.name);
+    SequenceData<float> clean(cell, kShort);
+    Sequence sequence(clean.program, {.stream = stream.handle()});
+    forward_backward(clean, sequence, stream.handle());
+    for (std::size_t part = 0; part < clean.initial.size(); ++part) {
+      SequenceData<float> data(cell, kShort);
+      const int width = static_cast<int>(data.initial[part].size()) / kShort.batch;
+      data.initial[part][width + width / 2] = kNan;  // of row 1
+      forward_backward(data, sequence, stream.handle());
+      const int H = data.output_width();
+      for (std::size_t i = 0; i < data.positions(); ++i) {
+        if (i % kShort.batch == 1) continue;
+        for (int j = 0; j < H; ++j) ASSERT_EQ(data.output[i * H + j], clean.output[i * H + j]);
+      }
+      const SequenceResult result = train(data, sequence, stream.handle());
+      EXPECT_TRUE(std::isnan(result.loss));
+      for (double largest : result.max_abs) EXPECT_TRUE(std::isnan(largest));
+      EXPECT_TRUE(std::isnan(result.max_output));
+    }
+  }
+}
+
+// Directions of length zero, tiny, huge, infinite or NaN: the same heads are clamped or dropped as on
+// the CPU, nothing finite becomes infinite, and the memory is the same.
+TEST(CudaExtremes, DirectionsFareAsOnTheCpu) {
+  NRU_NEEDS_CUDA_DEVICE();
+  const Stream stream;
+  for (const CellCase& listed : cell_cases()) {
+    if (!listed.nru()) continue;
+    for (bool general : {false, true}) {
+      NruShape shape = *listed.nru();
+      shape.general_write = general;
+      const CellCase cell{listed.name, shape};
+      const int k = shape.heads, D = shape.direction_size();
+      for (float poison : {0.f, 1e-30f, 1e-9f, 1e9f, 1e25f, kInfinity, -kInfinity, kNan}) {
+        for (bool all : {false, true}) {
+          SCOPED_TRACE(testing::Message() << cell.name << (general ? " general " : " ") << poison
+                                          << (all ? " all" : " one"));
+          SequenceData<float> device(cell, kShort), host = device;
+          for (SequenceData<float>* data : {&device, &host}) {
+            auto &weight = parameter(*data, "head_weight"), &bias = parameter(*data, "head_bias");
+            std::fill(weight.begin(), weight.end(), 0.f);
+            for (int i = 0; i < (all ? 2 * D : 1); ++i) {
+              float& value = bias[2 * k + i];
+              value = std::isfinite(poison) ? value * poison : poison;
+            }
+          }
+          Sequence sequence(device.program, {.stream = stream.handle()});
+          kernels::Sequence<float> host_sequence(host.program, 1);
+          const SequenceResult got = train(device, sequence, stream.handle());
+          const SequenceResult want = host.train(host_sequence);
+          EXPECT_EQ(got.events, want.events);
+          EXPECT_NEAR(got.loss, want.loss, 1e-5 * want.loss);
+          EXPECT_LT(relative_distance(device.states[1], host.states[1]), 1e-5);
+          for (const auto& gradients : device.parameter_gradients) {
+            for (float g : gradients) ASSERT_TRUE(std::isfinite(g));
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace nru::kernels::cuda
+
+#else
+
+TEST(CudaCalls, AreBuilt) { GTEST_SKIP() << "built without CUDA"; }
+
+#endif
