@@ -25,3 +25,9 @@ if(cuda_sources AND NRU_CUDA)
     message(FATAL_ERROR "NRU_CUDA is ON but no nvcc was found: put it on PATH, or set CUDACXX")
   endif()
 endif()
+
+# Times the kernels; built on demand (ninja cuda_update).
+if(TARGET CUDA::cublas AND EXISTS ${PROJECT_SOURCE_DIR}/bench/cuda_update.cpp)
+  add_executable(cuda_update EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/cuda_update.cpp)
+  target_link_libraries(cuda_update PRIVATE nru_core nru_common)
+endif()

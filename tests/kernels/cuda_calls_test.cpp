@@ -151,7 +151,9 @@ TEST(CudaAdam, EqualsTheCpu) {
         EXPECT_LT(relative_distance(device.parameter, host.parameter), 1e-6);
         EXPECT_LT(relative_distance(device.m, host.m), 1e-6);
         EXPECT_LT(relative_distance(device.v, host.v), 1e-6);
-        if (amsgrad) EXPECT_LT(relative_distance(device.v_max, host.v_max), 1e-6);
+        if (amsgrad) {
+          EXPECT_LT(relative_distance(device.v_max, host.v_max), 1e-6);
+        }
       }
     }
   }
