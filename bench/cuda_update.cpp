@@ -1,7 +1,9 @@
 // Times whole updates on the GPU at kernel level: forward, loss, backward, clipping and Adam in one
 // graph. No torch, no task: random data of a task's shape. For the tuning of src/kernels/cuda.
 //
-//   cuda_update [--products tiles|cublas] [--tf32] [--filter TEXT] [--streams N]
+//   cuda_update [--products tiles|cublas] [--tf32] [--filter TEXT] [--streams N] [--once]
+//
+// --streams: N runs side by side. --once: one update of each, for a profiler.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -183,8 +185,8 @@ double median_ms(Run& run, const F& work) {
 
 void print_times(const Case& c, const cuda::SequenceOptions& options) {
   Run run(c, options);
-  const double update = median_ms(run, [&] { run.launch(); });
   const double forward = median_ms(run, [&] { run.launch_forward(); });
+  const double update = median_ms(run, [&] { run.launch(); });
   std::printf("%-9s %-6s %9lld  update %8.3f ms  forward %6.2f us/step  rest %6.2f us/step  loss "
               "%.4f skipped %lld\n",
               c.shape.task, c.cell.c_str(), static_cast<long long>(run.parameters()), update,
@@ -216,10 +218,15 @@ int main(int argc, char** argv) {
   cuda::SequenceOptions options;
   std::string filter;
   int streams = 0;
+  bool once = false;
   for (int i = 1; i < argc; ++i) {
     const std::string option = argv[i], value = i + 1 < argc ? argv[i + 1] : "";
     if (option == "--tf32") {
       options.tf32 = true;
+      continue;
+    }
+    if (option == "--once") {
+      once = true;
       continue;
     }
     ++i;
@@ -242,6 +249,12 @@ int main(int argc, char** argv) {
   try {
     for (const Case& c : cases()) {
       if ((c.shape.task + (" " + c.cell)).find(filter) == std::string::npos) continue;
+      if (once) {
+        Run run(c, options);
+        run.launch();
+        run.wait();
+        continue;
+      }
       streams > 0 ? print_throughput(c, options, streams) : print_times(c, options);
     }
   } catch (const std::exception& error) {

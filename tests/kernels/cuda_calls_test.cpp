@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <string_view>
 
 #include "cuda_data.h"
 #include "kernels/cuda/optimizer.h"
@@ -20,11 +21,11 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 const CellCase kCell{"nru", NruShape{.input = 5, .hidden = 7, .memory = 16, .heads = 4}};
 const RunCase kRun{"", 37, 11, true, true};
 
-std::vector<float>& parameter(SequenceData<float>& data, const std::string& name) {
+std::vector<float>& parameter(SequenceData<float>& data, std::string_view name) {
   for (std::size_t p = 0; p < data.parameters.size(); ++p) {
     if (data.program->parameters[p].name == name) return data.parameters[p];
   }
-  throw std::out_of_range(name);
+  throw std::out_of_range(std::string(name));
 }
 
 // ---- products ----

@@ -10,7 +10,7 @@ namespace {
 
 __device__ inline float activate(bool tanh, float a) { return tanh ? tanhf(a) : relu(a); }
 __device__ inline float activate_backward(bool tanh, float h, float dh) {
-  return tanh ? dh * (1.f - h * h) : (h > 0.f ? dh : 0.f);
+  return tanh ? tanh_backward(h, dh) : relu_backward(h, dh);
 }
 
 struct PlainForward {
@@ -63,6 +63,7 @@ struct Norm {
 
 __global__ void norm_forward(const Norm f) {
   __shared__ float scratch[33];
+  after_previous();
   const size_t row = static_cast<size_t>(blockIdx.x) * f.ld;
   const Moments m = row_moments(f.a + row, f.n, scratch);
   for (int j = threadIdx.x; j < f.n; j += blockDim.x) {
@@ -73,6 +74,7 @@ __global__ void norm_forward(const Norm f) {
 
 __global__ void norm_backward(const Norm f) {
   __shared__ float scratch[33];
+  after_previous();
   const size_t row = static_cast<size_t>(blockIdx.x) * f.ld;
   const size_t sums = static_cast<size_t>(blockIdx.x) * f.n;
   const Moments m = row_moments(f.a + row, f.n, scratch);
@@ -110,8 +112,8 @@ void forward(const Activation& f, const Rows<float>& rows, cudaStream_t stream) 
     return for_each("activation", rows.count, f.width, stream,
                     PlainForward{f.tanh, rows.current[f.part], rows.ld[f.part]});
   }
-  norm_forward<<<rows.count, kNormThreads, 0, stream>>>(norm_of(f, rows));
-  check_launch("layer_norm", rows.count, f.width);
+  launch("layer_norm", rows.count, f.width, norm_forward, {dim3(rows.count), dim3(kNormThreads)}, stream,
+         norm_of(f, rows));
 }
 
 void backward(const Activation& f, const Rows<float>& rows, cudaStream_t stream) {
@@ -125,15 +127,16 @@ void backward(const Activation& f, const Rows<float>& rows, cudaStream_t stream)
   n.da = rows.d_pre;
   n.d_gamma = rows.parameter_gradients[f.gamma];
   n.d_beta = rows.parameter_gradients[f.beta];
-  norm_backward<<<rows.count, kNormThreads, 0, stream>>>(n);
-  check_launch("layer_norm_backward", rows.count, f.width);
+  launch("layer_norm_backward", rows.count, f.width, norm_backward,
+         {dim3(rows.count), dim3(kNormThreads)}, stream, n);
 }
 
 }  // namespace
 
 DevicePhase activation_phase(const Activation& f) {
   return {[f](const Rows<float>& rows, cudaStream_t stream) { forward(f, rows, stream); },
-          [f](const Rows<float>& rows, cudaStream_t stream) { backward(f, rows, stream); }};
+          [f](const Rows<float>& rows, cudaStream_t stream) { backward(f, rows, stream); },
+          f.pre >= 0 ? Finish::none : f.tanh ? Finish::tanh : Finish::relu};
 }
 
 }  // namespace nru::kernels::cuda

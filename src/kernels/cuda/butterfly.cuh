@@ -12,7 +12,7 @@
 #include <string>
 
 #include "kernels/butterfly.h"
-#include "kernels/cuda/check.h"
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/modrelu.cuh"
 
 namespace nru::kernels::cuda {
@@ -145,21 +145,11 @@ __device__ inline void butterfly_backward(const Wiring& w, const Angles& angles,
 template <class Operands>
 void launch_rows(const char* name, void (*kernel)(Wiring, Operands), const Wiring& w,
                  const Operands& operands, int rows, int planes, cudaStream_t stream) {
-  const int bytes = planes * w.n * static_cast<int>(sizeof(float));
-  // Rows beyond the default limit must ask; what no CTA can hold is refused here, with its name.
-  if (bytes > 48 * 1024) {
-    const cudaError_t error = cudaFuncSetAttribute(
-        reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-    if (error != cudaSuccess) {
-      cudaGetLastError();
-      fail(std::string(name) + " of " + std::to_string(w.n) + " units needs " +
-               std::to_string(bytes) + " bytes of shared memory, more than this GPU has",
-           error);
-    }
-  }
+  const std::size_t bytes = static_cast<std::size_t>(planes) * w.n * sizeof(float);
+  allow_shared_memory(std::string(name) + " of " + std::to_string(w.n) + " units",
+                      reinterpret_cast<const void*>(kernel), bytes);
   const int threads = std::min(1024, std::max(32, (w.n / 2 + 31) / 32 * 32));
-  kernel<<<rows, threads, bytes, stream>>>(w, operands);
-  check_launch(name, rows, w.n);
+  launch(name, rows, w.n, kernel, {dim3(rows), dim3(threads), bytes}, stream, w, operands);
 }
 
 }  // namespace nru::kernels::cuda

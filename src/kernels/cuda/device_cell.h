@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/cuda/product.h"
 #include "kernels/program.h"
 
 namespace nru::kernels::cuda {
@@ -23,6 +24,8 @@ using DevicePointwise = std::function<void(const Rows<float>&, cudaStream_t)>;
 
 struct DevicePhase {
   DevicePointwise forward, backward;  // null: nothing to do (backward: d_pre is the gradient itself)
+  // relu or tanh: forward() is no more than that, in place, and may be left to the product.
+  Finish finish = Finish::none;
 };
 
 struct DeviceCell {

@@ -1,9 +1,7 @@
 // A function of (row, column), one thread each: the form of most pointwise kernels.
 #pragma once
 
-#include <cuda_runtime.h>
-
-#include "kernels/cuda/check.h"
+#include "kernels/cuda/launch.cuh"
 
 namespace nru::kernels::cuda {
 
@@ -11,6 +9,7 @@ inline constexpr int kEachThreads = 128;
 
 template <class F>
 __global__ void __launch_bounds__(kEachThreads) each_kernel(const F f, int width) {
+  after_previous();
   const int column = blockIdx.y * kEachThreads + threadIdx.x;
   if (column < width) f(static_cast<long long>(blockIdx.x), column);
 }
@@ -20,8 +19,7 @@ template <class F>
 void for_each(const char* name, long long rows, int width, cudaStream_t stream, const F& f) {
   if (rows == 0 || width == 0) return;
   const dim3 grid(static_cast<unsigned>(rows), (width + kEachThreads - 1) / kEachThreads);
-  each_kernel<<<grid, kEachThreads, 0, stream>>>(f, width);
-  check_launch(name, rows, width);
+  launch(name, rows, width, each_kernel<F>, {grid, dim3(kEachThreads)}, stream, f, width);
 }
 
 }  // namespace nru::kernels::cuda

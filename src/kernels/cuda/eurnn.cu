@@ -35,6 +35,7 @@ struct Operands {
 template <int P>
 __global__ void eurnn_forward(const Wiring w, const Operands o) {
   extern __shared__ float x[];  // [P, n]
+  after_previous();
   const size_t row = blockIdx.x;
   const float* h_prev = o.h_prev + row * o.ld_h;
   float *z_row = o.z + row * o.ld_z, *h_row = o.h + row * o.ld_h;
@@ -56,6 +57,7 @@ __global__ void eurnn_forward(const Wiring w, const Operands o) {
 template <int P>
 __global__ void eurnn_backward(const Wiring w, const Operands o) {
   extern __shared__ float x[];  // [P, n], and g [P, n]
+  after_previous();
   float* g = x + P * w.n;
   const size_t row = blockIdx.x;
   const Angles angles(o.derived, w);

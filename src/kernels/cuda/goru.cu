@@ -48,6 +48,7 @@ struct Operands {
 
 __global__ void candidate_forward(const Wiring w, const Operands o) {
   extern __shared__ float x[];  // [n]
+  after_previous();
   const size_t row = blockIdx.x;
   const float *h_prev = o.h_prev + row * o.ld, *gates = o.gates + row * o.ld_gates;
   for (int j = threadIdx.x; j < w.n; j += blockDim.x) x[j] = h_prev[j];
@@ -63,6 +64,7 @@ __global__ void candidate_forward(const Wiring w, const Operands o) {
 
 __global__ void candidate_backward(const Wiring w, const Operands o) {
   extern __shared__ float x[];  // [n], and dx [n]
+  after_previous();
   float* dx = x + w.n;
   const size_t row = blockIdx.x;
   const Angles angles(o.derived, w);

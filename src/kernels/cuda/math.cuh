@@ -10,6 +10,10 @@ inline constexpr unsigned kAllLanes = 0xffffffffu;
 __device__ inline float sigmoid(float x) { return 1.f / (1.f + expf(-x)); }
 __device__ inline float relu(float x) { return x < 0.f ? 0.f : x; }  // NaN stays NaN
 
+// dh f'(a), of h = f(a).
+__device__ inline float relu_backward(float h, float dh) { return h > 0.f ? dh : 0.f; }
+__device__ inline float tanh_backward(float h, float dh) { return dh * (1.f - h * h); }
+
 // |x|^5, x^5 and sign(x)|x|^4, by multiplication.
 __device__ inline float pow5(float x) {
   const float x2 = x * x;

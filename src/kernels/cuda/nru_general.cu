@@ -77,6 +77,7 @@ __device__ inline void settle_all(const NruWriteSizes& s, const float* u, Head* 
 
 __global__ void general_kernel(const NruWriteSizes s, const NruWriteRows rows) {
   extern __shared__ Head heads[];  // [2k]
+  after_previous();
   const size_t row = blockIdx.x;
   const float* u = rows.heads + row * rows.ld_heads;
   settle_all(s, u, heads, rows.events);
@@ -114,6 +115,7 @@ __device__ inline float finite_or_zero(float x) { return finite(x) ? x : 0.f; }
 
 __global__ void general_backward_kernel(const NruWriteSizes s, const NruWriteRows rows) {
   extern __shared__ Head heads[];
+  after_previous();
   float* dots = reinterpret_cast<float*>(heads + 2 * s.k);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
   const size_t row = blockIdx.x;
@@ -162,14 +164,12 @@ __global__ void general_backward_kernel(const NruWriteSizes s, const NruWriteRow
 }  // namespace
 
 void write_general(const NruWriteSizes& s, const NruWriteRows& rows, cudaStream_t stream) {
-  general_kernel<<<rows.count, 256, 2 * s.k * sizeof(Head), stream>>>(s, rows);
-  check_launch("nru_write_general", rows.count, s.m);
+  launch_write("nru_write_general", general_kernel, 2 * s.k * sizeof(Head), s, rows, stream);
 }
 
 void write_general_backward(const NruWriteSizes& s, const NruWriteRows& rows, cudaStream_t stream) {
   const size_t bytes = 2 * s.k * (sizeof(Head) + sizeof(float));
-  general_backward_kernel<<<rows.count, 256, bytes, stream>>>(s, rows);
-  check_launch("nru_write_general_backward", rows.count, s.m);
+  launch_write("nru_write_general_backward", general_backward_kernel, bytes, s, rows, stream);
 }
 
 }  // namespace nru::kernels::cuda

@@ -51,6 +51,7 @@ __device__ inline void write_rows(const NruWriteSizes& s, const Shared& sh, bool
 
 __global__ void linear_kernel(const NruWriteSizes s, const NruWriteRows rows) {
   extern __shared__ float base[];
+  after_previous();
   const Shared sh(base, s);
   const int warp = threadIdx.x / 32, warps = blockDim.x / 32;
   const size_t row = blockIdx.x;
@@ -89,6 +90,7 @@ __global__ void linear_kernel(const NruWriteSizes s, const NruWriteRows rows) {
 
 __global__ void linear_backward_kernel(const NruWriteSizes s, const NruWriteRows rows) {
   extern __shared__ float base[];
+  after_previous();
   const Shared sh(base, s);
   const int warp = threadIdx.x / 32, warps = blockDim.x / 32;
   const size_t row = blockIdx.x;
@@ -147,13 +149,11 @@ __global__ void linear_backward_kernel(const NruWriteSizes s, const NruWriteRows
 }  // namespace
 
 void write_linear(const NruWriteSizes& s, const NruWriteRows& rows, cudaStream_t stream) {
-  linear_kernel<<<rows.count, write_threads(s), Shared::bytes(s), stream>>>(s, rows);
-  check_launch("nru_write_linear", rows.count, s.m);
+  launch_write("nru_write_linear", linear_kernel, Shared::bytes(s), s, rows, stream);
 }
 
 void write_linear_backward(const NruWriteSizes& s, const NruWriteRows& rows, cudaStream_t stream) {
-  linear_backward_kernel<<<rows.count, write_threads(s), Shared::bytes(s), stream>>>(s, rows);
-  check_launch("nru_write_linear_backward", rows.count, s.m);
+  launch_write("nru_write_linear_backward", linear_backward_kernel, Shared::bytes(s), s, rows, stream);
 }
 
 }  // namespace nru::kernels::cuda

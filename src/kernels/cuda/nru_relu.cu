@@ -51,7 +51,7 @@ __device__ inline void write_rows(const NruWriteSizes& s, const Shared& sh, bool
     float plus = 0, minus = 0;
     for (int i = 0; i < s.k; ++i) {
       const int head = side * s.k + i;
-      const float c = sign_of(s, side) * fmaxf(sh.u[head], 0.f) * (live_only ? sh.live[head] : 1.f);
+      const float c = sign_of(s, side) * relu(sh.u[head]) * (live_only ? sh.live[head] : 1.f);
       const float x = sh.gain[head] * sh.u[p_at(s, side) + i * s.R + a];
       plus = fmaf(c, fmaxf(x, 0.f), plus);
       minus = fmaf(c, fminf(x, 0.f), minus);
@@ -63,6 +63,7 @@ __device__ inline void write_rows(const NruWriteSizes& s, const Shared& sh, bool
 
 __global__ void relu_kernel(const NruWriteSizes s, const NruWriteRows rows) {
   extern __shared__ float base[];
+  after_previous();
   const Shared sh(base, s);
   const int warp = threadIdx.x / 32, warps = blockDim.x / 32;
   const size_t row = blockIdx.x;
@@ -110,6 +111,7 @@ __global__ void relu_kernel(const NruWriteSizes s, const NruWriteRows rows) {
 
 __global__ void relu_backward_kernel(const NruWriteSizes s, const NruWriteRows rows) {
   extern __shared__ float base[];
+  after_previous();
   const Shared sh(base, s);
   const int warp = threadIdx.x / 32, warps = blockDim.x / 32, lane = threadIdx.x % 32;
   const size_t row = blockIdx.x;
@@ -161,7 +163,7 @@ __global__ void relu_backward_kernel(const NruWriteSizes s, const NruWriteRows r
   for (int t = threadIdx.x; t < 2 * s.r; t += blockDim.x) {
     const int side = t / s.r, e = t % s.r, head = side * s.k + e / s.R, at = side * s.R + e % s.R;
     const float p = sh.u[p_at(s, side) + e], gain = sh.gain[head], x = gain * p;
-    const float c = sign_of(s, side) * fmaxf(sh.u[head], 0.f) * sh.live[head];
+    const float c = sign_of(s, side) * relu(sh.u[head]) * sh.live[head];
     const float x4 = (x * x) * (x * x), along = sh.along[head];
     const SignedSums q = sh.sums[2 * s.k + side];
     d_u[p_at(s, side) + e] = p > 0.f   ? c * gain * (sh.d_plus[at] - along * x4 * q.plus)
@@ -176,7 +178,7 @@ __global__ void relu_backward_kernel(const NruWriteSizes s, const NruWriteRows r
       sum = fmaf(Q > 0.f ? sh.plus[side * s.R + a] : sh.minus[side * s.R + a], D[a * s.r + b], sum);
     for (int i = 0; i < s.k; ++i) {
       const int head = side * s.k + i;
-      const float c = sign_of(s, side) * fmaxf(sh.u[head], 0.f) * sh.live[head];
+      const float c = sign_of(s, side) * relu(sh.u[head]) * sh.live[head];
       through += c * sh.along[head] * (Q > 0.f ? sh.sums[head].plus : sh.sums[head].minus);
     }
     d_u[q_at(s, side) + b] = Q > 0.f   ? scale * (sum - Q4 * through)
@@ -188,13 +190,11 @@ __global__ void relu_backward_kernel(const NruWriteSizes s, const NruWriteRows r
 }  // namespace
 
 void write_relu(const NruWriteSizes& s, const NruWriteRows& rows, cudaStream_t stream) {
-  relu_kernel<<<rows.count, write_threads(s), Shared::bytes(s), stream>>>(s, rows);
-  check_launch("nru_write_relu", rows.count, s.m);
+  launch_write("nru_write_relu", relu_kernel, Shared::bytes(s), s, rows, stream);
 }
 
 void write_relu_backward(const NruWriteSizes& s, const NruWriteRows& rows, cudaStream_t stream) {
-  relu_backward_kernel<<<rows.count, write_threads(s), Shared::bytes(s), stream>>>(s, rows);
-  check_launch("nru_write_relu_backward", rows.count, s.m);
+  launch_write("nru_write_relu_backward", relu_backward_kernel, Shared::bytes(s), s, rows, stream);
 }
 
 }  // namespace nru::kernels::cuda

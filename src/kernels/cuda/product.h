@@ -21,10 +21,24 @@ struct ProductInput {
   const float* data = nullptr;  // [rows, ld], all of ld multiplied
   int ld = 0;
 };
+
+// What becomes of the sums where the pointwise function is a plain activation f: fused, it costs no
+// kernel of its own.
+enum class Finish {
+  none,
+  relu,           // f(sum), forward
+  tanh,
+  relu_backward,  // the sum is the gradient of h = f(a): f'(a) times it goes to d_pre, and nothing to
+  tanh_backward,  // data
+};
+
 struct ProductOutput {
   float* data = nullptr;  // [rows, ld]
   int ld = 0, width = 0;
-  int accumulate = 0;  // add to what is there
+  int accumulate = 0;  // add what is there
+  Finish finish = Finish::none;
+  const float* h = nullptr;  // [rows, ld], for the backward forms
+  float* d_pre = nullptr;    // [rows, ld]
 };
 
 struct Product {

@@ -130,6 +130,24 @@ void Sequence::State::enter(const SequenceCall& call, int step, int bulk_first) 
     enter_step(parts, step, inputs.steps, inputs.batch, inputs.lengths, stream);
 }
 
+// Whether the backward product of the phase after this one also does this one's pointwise function:
+// if that is a plain activation, and its gradient is complete with that product. The gradient itself
+// is then not stored: nobody else reads it.
+bool Sequence::State::finishes_backward(int index, int batch) const {
+  const auto& phase = program->phases[index];
+  const std::size_t next = index + 1;
+  if (cell.phases[index].finish == Finish::none || program->parts[phase.part].carries ||
+      next >= program->phases.size() || !program->phases[next].recurrent)
+    return false;
+  const auto& products = weights.backward(static_cast<int>(next));
+  if (products.size() != 1 || !in_tiles(products[0], batch)) return false;
+  for (int s : products[0].segments) {
+    const Segment& segment = program->phases[next].segments[s];
+    if (segment.part == phase.part) return !segment.previous;
+  }
+  return false;
+}
+
 void Sequence::State::backward_phase(const SequenceCall& call, int index, int step) {
   const auto& phase = program->phases[index];
   const int batch = call.inputs->batch;
@@ -137,12 +155,15 @@ void Sequence::State::backward_phase(const SequenceCall& call, int index, int st
   rows.gradient = gradient_pointers.data();
   rows.d_pre = d_pre[index].data() + static_cast<std::size_t>(step) * batch * ld[phase.part];
   rows.parameter_gradients = row_sum_pointers.data();
-  if (cell.phases[index].backward) {
+  if (finishes_backward(index, batch)) {
+    // d_pre is there.
+  } else if (cell.phases[index].backward) {
     cell.phases[index].backward(rows, stream);
   } else {
     copy_rows(gradient_pointers[phase.part], ld[phase.part], rows.d_pre, ld[phase.part],
               width(phase.part), batch, stream);
   }
+  const bool finishes = index > 0 && finishes_backward(index - 1, batch);
   for (const StepProduct& product : weights.backward(index)) {
     Product operands;
     operands.rows = batch;
@@ -150,8 +171,15 @@ void Sequence::State::backward_phase(const SequenceCall& call, int index, int st
     operands.input[0] = {rows.d_pre, ld[phase.part]};
     for (int s : product.segments) {
       const int part = phase.segments[s].part;
-      operands.output[operands.outputs++] = {gradient_pointers[part], ld[part], width(part),
-                                             plan.accumulate[index][s]};
+      ProductOutput& out = operands.output[operands.outputs++];
+      out = {gradient_pointers[part], ld[part], width(part), plan.accumulate[index][s]};
+      if (finishes && part == program->phases[index - 1].part) {
+        out.finish = cell.phases[index - 1].finish == Finish::relu ? Finish::relu_backward
+                                                                   : Finish::tanh_backward;
+        out.h = current[part];
+        out.d_pre =
+            d_pre[index - 1].data() + static_cast<std::size_t>(step) * batch * ld[part];
+      }
     }
     step_product(product, operands);
   }

@@ -46,14 +46,26 @@ Matrix Sequence::State::weight_block(const SequenceCall& call, const Segment& s)
           columns};
 }
 
+// Who forms a product of the time loop: product.h, or else cuBLAS.
+bool Sequence::State::in_tiles(const StepProduct& product, int batch) const {
+  if (options.step_products != StepProducts::automatic)
+    return options.step_products == StepProducts::tiles;
+  return static_cast<double>(batch) * product.rows * product.depth < kLargeProduct;
+}
+
+// Whether a phase's product also does its pointwise function, a plain activation.
+bool Sequence::State::finishes_forward(int phase, int batch) const {
+  const auto& products = weights.forward(phase);
+  return cell.phases[phase].finish != Finish::none && products.size() == 1 &&
+         in_tiles(products[0], batch);
+}
+
 // `operands` holds rows, inputs and outputs.
 void Sequence::State::step_product(const StepProduct& product, const Product& operands) {
   Product p = operands;
   p.weights = product.weights.data();
   p.depth = product.depth;
-  const double work = static_cast<double>(p.rows) * product.rows * product.depth;
-  const bool large = options.step_products == StepProducts::automatic && work >= kLargeProduct;
-  if (!large && options.step_products != StepProducts::cublas) return run_product(p, stream);
+  if (in_tiles(product, p.rows)) return run_product(p, stream);
   const float* weights_of_output = p.weights;
   for (int o = 0; o < p.outputs; ++o) {
     int offset = 0;
@@ -115,6 +127,7 @@ void Sequence::State::run_step(const SequenceCall& call, int step, int slot) {
   for (std::size_t p = 0; p < program->phases.size(); ++p) {
     const auto& phase = program->phases[p];
     if (!phase.recurrent) continue;
+    const bool finished = finishes_forward(static_cast<int>(p), inputs.batch);
     for (const StepProduct& product : weights.forward(static_cast<int>(p))) {
       Product operands;
       operands.rows = inputs.batch;
@@ -125,9 +138,10 @@ void Sequence::State::run_step(const SequenceCall& call, int step, int slot) {
       }
       operands.outputs = 1;
       operands.output[0] = {current[phase.part], ld[phase.part], width(phase.part), 1};
+      if (finished) operands.output[0].finish = cell.phases[p].finish;
       step_product(product, operands);
     }
-    if (cell.phases[p].forward) cell.phases[p].forward(rows, stream);
+    if (cell.phases[p].forward && !finished) cell.phases[p].forward(rows, stream);
   }
   if (!inputs.lengths) return;
   HeldStates held;

@@ -78,7 +78,10 @@ struct Sequence::State {
   }
   int window_steps(const SequenceInputs<float>& inputs, bool keep) const;
   Rows<float> rows_at(const SequenceCall& call, int slot, long long count);
+  bool in_tiles(const StepProduct& product, int batch) const;
   void step_product(const StepProduct& product, const Product& operands);
+  bool finishes_forward(int phase, int batch) const;
+  bool finishes_backward(int phase, int batch) const;
 
   void begin_forward(const SequenceCall& call, int window, bool keep);
   void load_window(const SequenceCall& call, const Steps& steps, int slot);
