@@ -187,11 +187,12 @@ void print_times(const Case& c, const cuda::SequenceOptions& options) {
   Run run(c, options);
   const double forward = median_ms(run, [&] { run.launch_forward(); });
   const double update = median_ms(run, [&] { run.launch(); });
-  std::printf("%-9s %-6s %9lld  update %8.3f ms  forward %6.2f us/step  rest %6.2f us/step  loss "
-              "%.4f skipped %lld\n",
-              c.shape.task, c.cell.c_str(), static_cast<long long>(run.parameters()), update,
-              forward * 1e3 / c.shape.steps, (update - forward) * 1e3 / c.shape.steps, run.loss(),
-              static_cast<long long>(run.skipped()));
+  std::printf(
+      "%-9s %-6s %9lld  update %8.3f ms  forward %6.2f us/step  rest %6.2f us/step  loss "
+      "%.4f skipped %lld\n",
+      c.shape.task, c.cell.c_str(), static_cast<long long>(run.parameters()), update,
+      forward * 1e3 / c.shape.steps, (update - forward) * 1e3 / c.shape.steps, run.loss(),
+      static_cast<long long>(run.skipped()));
   std::fflush(stdout);
 }
 

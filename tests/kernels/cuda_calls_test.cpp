@@ -1,5 +1,5 @@
-// The contract of the CUDA kernels beside the table of cases: products of a step, optimizer, streams,
-// what may be left out, the ends of float, and sizes beyond a CTA's default memory.
+// The contract of the CUDA kernels beside the table of cases: streams, what may be left out, the
+// ends of float, and sizes beyond a CTA's default memory.
 #include <gtest/gtest.h>
 
 #ifdef NRU_HAS_CUDA
@@ -10,8 +10,6 @@
 #include <string_view>
 
 #include "cuda_data.h"
-#include "kernels/cuda/optimizer.h"
-#include "kernels/cuda/product.h"
 
 namespace nru::kernels::cuda {
 namespace {
@@ -27,177 +25,6 @@ std::vector<float>& parameter(SequenceData<float>& data, std::string_view name) 
   }
   throw std::out_of_range(std::string(name));
 }
-
-// ---- products ----
-
-// Rows [count, ld] with zero padding, as all parts have.
-std::vector<float> padded_rows(int count, int width, std::uint64_t seed) {
-  const int ld = padded_width(width);
-  std::vector<float> rows(static_cast<std::size_t>(count) * ld);
-  const auto values = random_values<float>(static_cast<std::size_t>(count) * width, seed);
-  for (int r = 0; r < count; ++r)
-    std::copy_n(values.begin() + r * width, width, rows.begin() + r * ld);
-  return rows;
-}
-
-void check_product(int rows, const std::vector<int>& inputs, const std::vector<int>& outputs) {
-  SCOPED_TRACE(testing::Message() << rows << " rows, " << inputs.size() << " inputs from "
-                                  << inputs[0] << ", " << outputs.size() << " outputs from "
-                                  << outputs[0]);
-  const Stream stream;
-  Mirror mirror(stream.handle());
-  int depth = 0, columns = 0;
-  for (int width : inputs) depth += padded_width(width);
-  for (int width : outputs) columns += width;
-  std::vector<float> weights(static_cast<std::size_t>(columns) * depth);
-  std::vector<std::vector<float>> a, c;
-  for (std::size_t i = 0, at = 0; i < inputs.size(); at += padded_width(inputs[i++])) {
-    a.push_back(padded_rows(rows, inputs[i], 10 + i));
-    const auto block = padded_rows(columns, inputs[i], 20 + i);
-    const int ld = padded_width(inputs[i]);
-    for (int r = 0; r < columns; ++r)
-      std::copy_n(block.begin() + r * ld, ld, weights.begin() + r * depth + at);
-  }
-  for (std::size_t o = 0; o < outputs.size(); ++o) c.push_back(padded_rows(rows, outputs[o], 30 + o));
-  const auto before = c;
-  mirror.add(weights);
-  for (auto& v : a) mirror.add(v);
-  for (auto& v : c) mirror.add(v);
-  mirror.upload();
-  Product p;
-  p.rows = rows;
-  p.weights = mirror.device(weights.data());
-  p.depth = depth;
-  for (std::size_t i = 0; i < a.size(); ++i)
-    p.input[p.inputs++] = {mirror.device(a[i].data()), padded_width(inputs[i])};
-  for (std::size_t o = 0; o < c.size(); ++o)
-    p.output[p.outputs++] = {mirror.device(c[o].data()), padded_width(outputs[o]), outputs[o],
-                             o % 2 == 0};
-  run_product(p, stream.handle());
-  mirror.download();
-  int column = 0;
-  for (std::size_t o = 0; o < c.size(); ++o) {
-    for (int j = 0; j < outputs[o]; ++j, ++column) {
-      for (int r = 0; r < rows; ++r) {
-        double sum = o % 2 == 0 ? before[o][r * padded_width(outputs[o]) + j] : 0, size = 1;
-        for (std::size_t i = 0, at = 0; i < a.size(); at += padded_width(inputs[i++])) {
-          for (int k = 0; k < inputs[i]; ++k) {
-            const double term = double(a[i][r * padded_width(inputs[i]) + k]) *
-                                weights[static_cast<std::size_t>(column) * depth + at + k];
-            sum += term;
-            size += std::abs(term);
-          }
-        }
-        ASSERT_NEAR(c[o][r * padded_width(outputs[o]) + j], sum, 2e-6 * size) << r << "," << j;
-      }
-    }
-    for (int r = 0; r < rows; ++r) {  // the padding stays zero
-      for (int j = outputs[o]; j < padded_width(outputs[o]); ++j)
-        ASSERT_EQ(c[o][r * padded_width(outputs[o]) + j], 0.f);
-    }
-  }
-}
-
-// Sizes on both sides of every tile, and large enough that each kind of tile is chosen.
-TEST(CudaProduct, IsRightForAllTiles) {
-  NRU_NEEDS_CUDA_DEVICE();
-  for (int rows : {1, 3, 16, 17, 100, 128, 131}) check_product(rows, {5, 9}, {3, 8, 17});
-  check_product(10, {80, 64}, {80});
-  check_product(100, {212, 256}, {212});
-  check_product(100, {212}, {212, 256});
-  check_product(128, {1000, 576}, {1000});
-  check_product(128, {1000}, {1000, 576});
-  check_product(300, {33, 1, 65}, {500, 7});
-}
-
-// ---- optimizer ----
-
-struct AdamBuffers {
-  std::vector<float> gradient, parameter, m, v, v_max;
-  explicit AdamBuffers(int count)
-      : gradient(random_values<float>(count, 1)),
-        parameter(random_values<float>(count, 2)),
-        m(count),
-        v(count),
-        v_max(count) {}
-};
-
-TEST(CudaAdam, EqualsTheCpu) {
-  NRU_NEEDS_CUDA_DEVICE();
-  for (int count : {1, 1000, 100003}) {
-    for (bool amsgrad : {false, true}) {
-      for (double max_norm : {0.0, 0.5}) {
-        SCOPED_TRACE(testing::Message() << count << ", " << amsgrad << ", " << max_norm);
-        const AdamSettings settings{.learning_rate = 1e-2, .amsgrad = amsgrad};
-        const Stream stream;
-        AdamBuffers host(count), device(count);
-        Adam adam(settings, max_norm, stream.handle());
-        for (int step = 1; step <= 5; ++step) {
-          host.gradient = device.gradient = random_values<float>(count, 10 + step, step == 3 ? 9 : 1);
-          const double norm = std::sqrt(squared_norm(host.gradient.data(), count, 1));
-          adam_update(settings, step, static_cast<float>(clip_scale(norm, max_norm)),
-                      host.gradient.data(), host.parameter.data(), host.m.data(), host.v.data(),
-                      host.v_max.data(), count, 1);
-          Mirror mirror(stream.handle());
-          for (auto* v : {&device.gradient, &device.parameter, &device.m, &device.v, &device.v_max})
-            mirror.add(*v);
-          mirror.upload();
-          adam.update(mirror.device(device.gradient.data()), nullptr,
-                      mirror.device(device.parameter.data()), mirror.device(device.m.data()),
-                      mirror.device(device.v.data()), mirror.device(device.v_max.data()), count);
-          mirror.download();
-          EXPECT_NEAR(adam.report().norm, norm, 1e-12 * norm);
-        }
-        EXPECT_EQ(adam.report().steps, 5);
-        EXPECT_LT(relative_distance(device.parameter, host.parameter), 1e-6);
-        EXPECT_LT(relative_distance(device.m, host.m), 1e-6);
-        EXPECT_LT(relative_distance(device.v, host.v), 1e-6);
-        if (amsgrad) {
-          EXPECT_LT(relative_distance(device.v_max, host.v_max), 1e-6);
-        }
-      }
-    }
-  }
-}
-
-TEST(CudaAdam, SkipsWhatIsNotFinite) {
-  NRU_NEEDS_CUDA_DEVICE();
-  constexpr int kCount = 5000;
-  const Stream stream;
-  AdamBuffers buffers(kCount);
-  Adam adam({}, 1, stream.handle());
-  adam.resume({.steps = 7, .skipped = 3, .skipped_in_row = 0});
-  std::vector<double> loss{1.0};
-  const auto update = [&](float gradient, double l) {
-    buffers.gradient[4321] = gradient;
-    loss[0] = l;
-    Mirror mirror(stream.handle());
-    for (auto* v : {&buffers.gradient, &buffers.parameter, &buffers.m, &buffers.v}) mirror.add(*v);
-    mirror.add(loss);
-    mirror.upload();
-    adam.update(mirror.device(buffers.gradient.data()), mirror.device(loss.data()),
-                mirror.device(buffers.parameter.data()), mirror.device(buffers.m.data()),
-                mirror.device(buffers.v.data()), nullptr, kCount);
-    mirror.download();
-    return adam.report();
-  };
-  const auto before = buffers.parameter;
-  EXPECT_EQ(update(kNan, 1).skipped, 4);
-  EXPECT_EQ(update(kInfinity, 1).skipped_in_row, 2);
-  const AdamReport report = update(1, kNan);
-  EXPECT_EQ(report.skipped, 6);
-  EXPECT_EQ(report.skipped_in_row, 3);
-  EXPECT_EQ(report.steps, 7);
-  EXPECT_EQ(buffers.parameter, before);
-  EXPECT_EQ(buffers.m, std::vector<float>(kCount));
-  const AdamReport applied = update(1e25f, 1);  // its square is beyond float, not beyond float64
-  EXPECT_EQ(applied.steps, 8);
-  EXPECT_EQ(applied.skipped_in_row, 0);
-  EXPECT_NEAR(applied.norm, 1e25, 1e19);
-  EXPECT_NE(buffers.parameter, before);
-}
-
-// ---- calls ----
 
 TEST(CudaCalls, RefuseWhatTheyCannotDo) {
   NRU_NEEDS_CUDA_DEVICE();
@@ -287,7 +114,8 @@ TEST(CudaCalls, WindowsJoin) {
   const CellCase janet{"janet", JanetShape{3, 20}};
   const RunCase run{"", 100, 300, true, true};
   SequenceData<float> kept(janet, run, 0.2), dropped = kept;
-  Sequence a(kept.program, {.stream = stream.handle()}), b(kept.program, {.stream = stream.handle()});
+  Sequence a(kept.program, {.stream = stream.handle()}),
+      b(kept.program, {.stream = stream.handle()});
   const SequenceResult whole = train(kept, a, stream.handle());
   const SequenceResult windows = evaluate(dropped, b, stream.handle());
   EXPECT_LT(b.stash_bytes(), a.stash_bytes() / 2);
@@ -381,8 +209,8 @@ TEST(CudaExtremes, NanInOneRowStaysThereAndShows) {
   }
 }
 
-// Directions of length zero, tiny, huge, infinite or NaN: the same heads are clamped or dropped as on
-// the CPU, nothing finite becomes infinite, and the memory is the same.
+// Directions of length zero, tiny, huge, infinite or NaN: the same heads are clamped or dropped as
+// on the CPU, nothing finite becomes infinite, and the memory is the same.
 TEST(CudaExtremes, DirectionsFareAsOnTheCpu) {
   NRU_NEEDS_CUDA_DEVICE();
   const Stream stream;

@@ -1,5 +1,5 @@
-// Runs the cases of sequence_cases.h on a CUDA device: the buffers of a SequenceData<float>, mirrored
-// in device memory.
+// Runs the cases of sequence_cases.h on a CUDA device: the buffers of a SequenceData<float>,
+// mirrored in device memory.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// The sequence kernels on a CUDA device: the one table of cases against float64 on the CPU, and what
-// must not change a result. One test goes through the whole table, so that a machine without a GPU
-// reports a few skipped tests, not hundreds.
+// The sequence kernels on a CUDA device: the one table of cases against float64 on the CPU, and
+// what must not change a result. One test goes through the whole table, so that a machine without a
+// GPU reports a few skipped tests, not hundreds.
 #include <gtest/gtest.h>
 
 #ifdef NRU_HAS_CUDA
@@ -48,8 +48,8 @@ void expect_same_results(const SequenceData<float>& a, const SequenceData<float>
   EXPECT_EQ(a.predictions, b.predictions);
 }
 
-// The rule: against float64, at most twice (gradients: three times) as far off as the CPU's kernels in
-// the same precision. The floor is for results that are right to the last bits by chance.
+// The rule: against float64, at most twice (gradients: three times) as far off as the CPU's kernels
+// in the same precision. The floor is for results that are right to the last bits by chance.
 class Against {
  public:
   Against(const SequenceData<float>& device, const SequenceData<float>& host,
@@ -94,6 +94,24 @@ class Against {
   const SequenceData<double>& exact_;
   double looseness_;
 };
+
+// As few kernels as can be for every cell, for tools that make each of them slow
+// (compute-sanitizer).
+TEST(CudaSequence, ShortRunsOfEveryCellAreFinite) {
+  NRU_NEEDS_CUDA_DEVICE();
+  const Stream stream;
+  for (const CellCase& cell : cell_cases()) {
+    SCOPED_TRACE(cell.name);
+    SequenceData<float> data(cell, RunCase{"", 2, 3, true, true});
+    data.first_step = 0;
+    Sequence sequence(data.program, {.stream = stream.handle()});
+    EXPECT_GT(train(data, sequence, stream.handle()).loss, 0);
+    for (const auto& gradients : data.parameter_gradients) {
+      for (float g : gradients) ASSERT_TRUE(std::isfinite(g));
+    }
+    for (float g : data.input_gradient) ASSERT_TRUE(std::isfinite(g));
+  }
+}
 
 // Short runs with small weights: where the recurrence amplifies no difference. The gradient of a
 // direction of one number is pure rounding, and left out.
@@ -156,10 +174,8 @@ TEST(CudaSequence, EveryWayToFormTheProductsIsRight) {
   const Stream stream;
   for_stable_cases([&](const CellCase& cell, const RunCase& run) {
     SequenceData<float> tiles(cell, run, 0.2), cublas(cell, run, 0.2);
-    Sequence a(tiles.program,
-               {.stream = stream.handle(), .step_products = StepProducts::tiles});
-    Sequence b(cublas.program,
-               {.stream = stream.handle(), .step_products = StepProducts::cublas});
+    Sequence a(tiles.program, {.stream = stream.handle(), .step_products = StepProducts::tiles});
+    Sequence b(cublas.program, {.stream = stream.handle(), .step_products = StepProducts::cublas});
     train(tiles, a, stream.handle());
     train(cublas, b, stream.handle());
     EXPECT_LT(relative_distance(tiles.output, cublas.output), 5e-6);

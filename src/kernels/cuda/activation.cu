@@ -112,8 +112,8 @@ void forward(const Activation& f, const Rows<float>& rows, cudaStream_t stream) 
     return for_each("activation", rows.count, f.width, stream,
                     PlainForward{f.tanh, rows.current[f.part], rows.ld[f.part]});
   }
-  launch("layer_norm", rows.count, f.width, norm_forward, {dim3(rows.count), dim3(kNormThreads)}, stream,
-         norm_of(f, rows));
+  launch("layer_norm", rows.count, f.width, norm_forward, {dim3(rows.count), dim3(kNormThreads)},
+         stream, norm_of(f, rows));
 }
 
 void backward(const Activation& f, const Rows<float>& rows, cudaStream_t stream) {
@@ -136,7 +136,9 @@ void backward(const Activation& f, const Rows<float>& rows, cudaStream_t stream)
 DevicePhase activation_phase(const Activation& f) {
   return {[f](const Rows<float>& rows, cudaStream_t stream) { forward(f, rows, stream); },
           [f](const Rows<float>& rows, cudaStream_t stream) { backward(f, rows, stream); },
-          f.pre >= 0 ? Finish::none : f.tanh ? Finish::tanh : Finish::relu};
+          f.pre >= 0 ? Finish::none
+          : f.tanh   ? Finish::tanh
+                     : Finish::relu};
 }
 
 }  // namespace nru::kernels::cuda

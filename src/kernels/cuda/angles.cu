@@ -8,7 +8,9 @@ namespace {
 struct CosineSine {
   const float* angles;
   float* to;
-  __device__ void operator()(long long, int i) const { sincosf(angles[i], to + 2 * i + 1, to + 2 * i); }
+  __device__ void operator()(long long, int i) const {
+    sincosf(angles[i], to + 2 * i + 1, to + 2 * i);
+  }
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The butterfly y = Q x of one row by one CTA, in shared memory: layer after layer with a barrier in
-// between. Wiring: kernels/butterfly.h; mathematics: kernels/cpu/butterfly-inl.h.
+// The butterfly y = Q x of one row by one CTA, in shared memory: layer after layer with a barrier
+// in between. Wiring: kernels/butterfly.h; mathematics: kernels/cpu/butterfly-inl.h.
 //
 // Nothing is kept for the backward pass but the input x: it repeats the layers forward, then walks
 // them back, turning y and its gradient together, because every layer is invertible. The gradients
@@ -103,8 +103,8 @@ __device__ inline void butterfly_forward(const Wiring& w, const Angles& angles, 
   }
 }
 
-// y = Q x and dy, both [P, n], become x and dx; adds to the gradients of the angles. Begins and ends
-// with a barrier.
+// y = Q x and dy, both [P, n], become x and dx; adds to the gradients of the angles. Begins and
+// ends with a barrier.
 template <int P>
 __device__ inline void butterfly_backward(const Wiring& w, const Angles& angles, float* y, float* g,
                                           const AngleSums& sums) {

@@ -23,8 +23,8 @@ class RelaxedCapture {
 }  // namespace
 
 void fail(const std::string& what, cudaError_t error) {
-  throw Error("CUDA: " + what + ": " + cudaGetErrorString(error) + " (" +
-              cudaGetErrorName(error) + ")");
+  throw Error("CUDA: " + what + ": " + cudaGetErrorString(error) + " (" + cudaGetErrorName(error) +
+              ")");
 }
 
 int device_count() {

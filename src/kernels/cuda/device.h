@@ -46,9 +46,10 @@ class Stream {
   StreamHandle handle_ = nullptr;
 };
 
-// The work that a function gives to a stream, recorded once, to be repeated as a whole: thousands of
-// small kernels then follow each other without the host. The function runs once, for the recording;
-// nothing is computed until launch(). All memory that it names must live as long as the graph.
+// The work that a function gives to a stream, recorded once, to be repeated as a whole: thousands
+// of small kernels then follow each other without the host. The function runs once, for the
+// recording; nothing is computed until launch(). All memory that it names must live as long as the
+// graph.
 class Graph {
  public:
   Graph() = default;

@@ -5,8 +5,8 @@
 // memory (the tables of pointers in host memory); the work goes to a stream; and sums over rows are
 // not formed by them. A gradient that no product forms (peepholes, layer norm, angles) is summed up
 // over the steps for each row of the batch on its own, in rows.parameter_gradients[p] + row * size,
-// by one thread per element, and the skeleton adds the rows in a fixed order at the end: no atomics,
-// the same bits every time.
+// by one thread per element, and the skeleton adds the rows in a fixed order at the end: no
+// atomics, the same bits every time.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -23,7 +23,8 @@ namespace nru::kernels::cuda {
 using DevicePointwise = std::function<void(const Rows<float>&, cudaStream_t)>;
 
 struct DevicePhase {
-  DevicePointwise forward, backward;  // null: nothing to do (backward: d_pre is the gradient itself)
+  DevicePointwise forward,
+      backward;  // null: nothing to do (backward: d_pre is the gradient itself)
   // relu or tanh: forward() is no more than that, in place, and may be left to the product.
   Finish finish = Finish::none;
 };

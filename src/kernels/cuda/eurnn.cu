@@ -2,8 +2,8 @@
 //
 //   z = Q h' + U x   h = modReLU(z; b)
 //
-// The butterfly Q (butterfly.cuh) is part of the pointwise function. Kept for the backward pass: z, in
-// place of U x, and h; Q h' is computed again.
+// The butterfly Q (butterfly.cuh) is part of the pointwise function. Kept for the backward pass: z,
+// in place of U x, and h; Q h' is computed again.
 #include "kernels/eurnn.h"
 
 #include "kernels/cuda/angles.h"

@@ -3,8 +3,8 @@
 //   r = s(a_r)   g = s(a_g)
 //   u = r (Q h') + U_c x   c = modReLU(u; b)   h = g h' + (1 - g) c
 //
-// The butterfly Q (butterfly.cuh) is part of the pointwise function. Kept for the backward pass: the
-// activated gates and u, in place of the pre-activations, and h; c and Q h' are computed again.
+// The butterfly Q (butterfly.cuh) is part of the pointwise function. Kept for the backward pass:
+// the activated gates and u, in place of the pre-activations, and h; c and Q h' are computed again.
 #include "kernels/goru.h"
 
 #include "kernels/cuda/angles.h"
@@ -16,7 +16,7 @@
 namespace nru::kernels::cuda {
 namespace {
 
-constexpr int kH = 1, kGates = 2, kU = 3;       // parts
+constexpr int kH = 1, kGates = 2, kU = 3;      // parts
 constexpr int kTheta = 0, kBiasCandidate = 5;  // parameters
 
 struct GatesForward {

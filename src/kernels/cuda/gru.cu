@@ -7,8 +7,8 @@
 //                                                                 h = (1-z) n + z h'
 //
 // Kept for the backward pass: the activated gates and n, in place of their pre-activations, and rh
-// or hn. What the last phase knows about the gates' gradients waits in the gradient of part rz until
-// their phase is reached.
+// or hn. What the last phase knows about the gates' gradients waits in the gradient of part rz
+// until their phase is reached.
 #include "kernels/gru.h"
 
 #include "kernels/cuda/device_cell.h"

@@ -2,8 +2,8 @@
 //
 //   f = s(a_f)   s2 = s(a_f - beta)   g = tanh(a_c)   h = f h' + (1 - s2) g
 //
-// Kept for the backward pass: f and g, in place of their pre-activations, and h. s2 is a function of
-// f: s2 = f / (f + (1-f) e^beta), which is f itself without beta.
+// Kept for the backward pass: f and g, in place of their pre-activations, and h. s2 is a function
+// of f: s2 = f / (f + (1-f) e^beta), which is f itself without beta.
 #include "kernels/janet.h"
 
 #include <cmath>
@@ -65,9 +65,8 @@ DeviceCell cell(const Program<float>& program) {
                },
                [=](const Rows<float>& rows, cudaStream_t stream) {
                  for_each("janet_backward", rows.count, H, stream,
-                          JanetBackward{H, rows.ld[kH], rows.ld[kGates], beta, e,
-                                        rows.previous[kH], rows.current[kGates], rows.gradient[kH],
-                                        rows.d_pre});
+                          JanetBackward{H, rows.ld[kH], rows.ld[kGates], beta, e, rows.previous[kH],
+                                        rows.current[kGates], rows.gradient[kH], rows.d_pre});
                }}};
   return c;
 }

@@ -1,10 +1,11 @@
 // How kernels are launched: checked, and overlapping with the end of the kernel before.
 //
 // The chain of a time step is bound by latency, a good part of it between kernels. From Hopper on a
-// kernel may start while its predecessor on the stream still runs ("programmatic dependent launch"),
-// and waits at after_previous() until that one is complete and its results are visible. Every kernel
-// launched here must call after_previous() in all threads before it reads or writes anything; then
-// each one finds the work of all before it done, as without the overlap.
+// kernel may start while its predecessor on the stream still runs ("programmatic dependent
+// launch"), and waits at after_previous() until that one is complete and its results are visible.
+// Every kernel launched here must call after_previous() in all threads before it reads or writes
+// anything that others write or read; then each one finds the work of all before it done, as
+// without the overlap.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -15,7 +16,9 @@
 
 namespace nru::kernels::cuda {
 
-// Lets the next kernel start; it will wait for this one's end.
+// Lets the next kernel start early, when all CTAs of this one have come here or ended. For the end
+// of a kernel only: CTAs that come too soon crowd together on the few multiprocessors that are
+// free, and stay there.
 __device__ inline void release_next() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;");
@@ -24,7 +27,6 @@ __device__ inline void release_next() {
 
 __device__ inline void after_previous() {
 #if __CUDA_ARCH__ >= 900
-  release_next();
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
@@ -47,9 +49,8 @@ struct LaunchShape {
 
 // `name`, rows and width stand for the kernel and its work in error messages.
 template <class... Parameters, class... Arguments>
-void launch(const char* name, long long rows, long long width,
-            void (*kernel)(Parameters...), const LaunchShape& shape, cudaStream_t stream,
-            const Arguments&... arguments) {
+void launch(const char* name, long long rows, long long width, void (*kernel)(Parameters...),
+            const LaunchShape& shape, cudaStream_t stream, const Arguments&... arguments) {
   cudaLaunchAttribute overlap{};
   overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   overlap.val.programmaticStreamSerializationAllowed = 1;
@@ -64,8 +65,8 @@ void launch(const char* name, long long rows, long long width,
   check_launch(name, rows, width);
 }
 
-// A kernel needs leave for more shared memory than the default. What no CTA can hold is refused here,
-// with its name.
+// A kernel needs leave for more shared memory than the default. What no CTA can hold is refused
+// here, with its name.
 inline void allow_shared_memory(const std::string& what, const void* kernel, std::size_t bytes) {
   if (bytes <= 48 * 1024) return;
   const cudaError_t error = cudaFuncSetAttribute(

@@ -81,12 +81,12 @@ void forward(const LstmShape& shape, const Rows<float>& rows, cudaStream_t strea
 }
 
 void backward(const LstmShape& shape, const Rows<float>& rows, cudaStream_t stream) {
-  for_each("lstm_backward", rows.count, shape.hidden, stream,
-           LstmBackward{shape.hidden, rows.ld[kH], rows.ld[kGates],
-                        shape.peephole ? rows.parameters[kPeephole] : nullptr, rows.previous[kC],
-                        rows.current[kGates], rows.current[kC], rows.gradient[kH],
-                        rows.gradient[kC], rows.d_pre,
-                        shape.peephole ? rows.parameter_gradients[kPeephole] : nullptr});
+  for_each(
+      "lstm_backward", rows.count, shape.hidden, stream,
+      LstmBackward{shape.hidden, rows.ld[kH], rows.ld[kGates],
+                   shape.peephole ? rows.parameters[kPeephole] : nullptr, rows.previous[kC],
+                   rows.current[kGates], rows.current[kC], rows.gradient[kH], rows.gradient[kC],
+                   rows.d_pre, shape.peephole ? rows.parameter_gradients[kPeephole] : nullptr});
 }
 
 DeviceCell cell(const Program<float>& program) {

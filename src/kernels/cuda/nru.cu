@@ -1,11 +1,12 @@
 // NRU, pointwise part on the device. Two phases a step:
 //
 //   [x, h', m'] -> a:       h = ReLU(a)  (or ReLU(LN(a)))                     activation.cu
-//   [(x,) h, m'] -> heads:  m = m' + c0 sum_i (alpha_i v_i^w - beta_i v_i^e)  nru_linear.cu, nru_relu.cu,
+//   [(x,) h, m'] -> heads:  m = m' + c0 sum_i (alpha_i v_i^w - beta_i v_i^e)  nru_linear.cu,
+//   nru_relu.cu,
 //                                                                             nru_general.cu
 //
-// Kept for the backward pass: h and m (states), the head outputs u, and for the factored write a few
-// norms per row (aux).
+// Kept for the backward pass: h and m (states), the head outputs u, and for the factored write a
+// few norms per row (aux).
 #include "kernels/nru.h"
 
 #include "kernels/cuda/activation.h"

@@ -22,9 +22,7 @@ struct Head {
   float inverse;  // 1/norm where the direction gets a gradient, else 0
 };
 
-__device__ inline float rectified(const NruWriteSizes& s, float x) {
-  return s.relu ? relu(x) : x;
-}
+__device__ inline float rectified(const NruWriteSizes& s, float x) { return s.relu ? relu(x) : x; }
 
 __device__ Head settle(const NruWriteSizes& s, const float* u, int head, std::int64_t* events) {
   const int lane = threadIdx.x % 32, first = head * s.m;

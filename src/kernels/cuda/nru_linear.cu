@@ -15,7 +15,7 @@ struct Shared {
     gain = u + 2 * s.k + 4 * s.r;  // gain, live, scale: as aux
     live = gain + 2 * s.k;
     scale = live + 2 * s.k;
-    norms = scale + 2;        // [2k + 2]
+    norms = scale + 2;           // [2k + 2]
     rows = norms + 2 * s.k + 2;  // A [2, R]
     d_rows = rows + 2 * s.R;
     dots = d_rows + 2 * s.R;  // [2k + 2]
@@ -41,8 +41,8 @@ __device__ inline void write_rows(const NruWriteSizes& s, const Shared& sh, bool
     const float* p = sh.u + p_at(s, side) + a;
     float sum = 0;
     for (int i = 0; i < s.k; ++i) {
-      const float c = sign_of(s, side) * sh.u[side * s.k + i] *
-                      (live_only ? sh.live[side * s.k + i] : 1.f);
+      const float c =
+          sign_of(s, side) * sh.u[side * s.k + i] * (live_only ? sh.live[side * s.k + i] : 1.f);
       sum = fmaf(c, sh.gain[side * s.k + i] * p[i * s.R], sum);
     }
     sh.rows[t] = sum;
@@ -153,7 +153,8 @@ void write_linear(const NruWriteSizes& s, const NruWriteRows& rows, cudaStream_t
 }
 
 void write_linear_backward(const NruWriteSizes& s, const NruWriteRows& rows, cudaStream_t stream) {
-  launch_write("nru_write_linear_backward", linear_backward_kernel, Shared::bytes(s), s, rows, stream);
+  launch_write("nru_write_linear_backward", linear_backward_kernel, Shared::bytes(s), s, rows,
+               stream);
 }
 
 }  // namespace nru::kernels::cuda

@@ -21,9 +21,9 @@ struct Shared {
     gain = u + 2 * s.k + 4 * s.r;  // gain, live, scale: as aux
     live = gain + 2 * s.k;
     scale = live + 2 * s.k;
-    magnitude = scale + 2;             // [2k + 2]
+    magnitude = scale + 2;            // [2k + 2]
     along = magnitude + 2 * s.k + 2;  // [2k]
-    plus = along + 2 * s.k;            // each [2, R]
+    plus = along + 2 * s.k;           // each [2, R]
     minus = plus + 2 * s.R;
     d_plus = minus + 2 * s.R;
     d_minus = d_plus + 2 * s.R;
@@ -87,8 +87,8 @@ __global__ void relu_kernel(const NruWriteSizes s, const NruWriteRows rows) {
   __syncthreads();
   for (int t = threadIdx.x; t < 2 * s.k; t += blockDim.x) {
     const int q = 2 * s.k + t / s.k;
-    const float root = fifth_root(sh.sums[t].plus * sh.sums[q].plus +
-                                  sh.sums[t].minus * sh.sums[q].minus);
+    const float root =
+        fifth_root(sh.sums[t].plus * sh.sums[q].plus + sh.sums[t].minus * sh.sums[q].minus);
     settle_head(sh.magnitude[t] * root, sh.magnitude[q], s.authors_overflow, sh.gain + t,
                 sh.live + t, rows.events);
   }

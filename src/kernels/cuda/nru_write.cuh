@@ -10,8 +10,8 @@
 
 namespace nru::kernels::cuda {
 
-inline constexpr float kClamp = 1e-12f;  // the norm is max(|.|_5, this)
-inline constexpr float kAuthorsLargest = 5.07e7f;  // FLT_MAX^(1/5)
+inline constexpr float kClamp = 1e-12f;               // the norm is max(|.|_5, this)
+inline constexpr float kAuthorsLargest = 5.07e7f;     // FLT_MAX^(1/5)
 inline constexpr float kLargestNorm = 1.f / FLT_MIN;  // where 1/norm is still a normal number
 
 __device__ inline float infinity() { return __int_as_float(0x7f800000); }
@@ -30,8 +30,8 @@ __device__ inline float fifth_root(float x) {
   return 1.f / fmaf(0.2f * y, rest, y);
 }
 
-// A warp's largest magnitude of x [n]; infinity, with x and its origin in global memory set to zero,
-// if that is not finite or too large.
+// A warp's largest magnitude of x [n]; infinity, with x and its origin in global memory set to
+// zero, if that is not finite or too large.
 __device__ inline float usable_magnitude(float* x, float* origin, int n) {
   float largest = 0;
   for (int j = threadIdx.x % 32; j < n; j += 32) {
@@ -69,7 +69,8 @@ __device__ inline float sign_of(const NruWriteSizes& s, int side) {
   return side ? -s.combine : s.combine;
 }
 
-// A CTA per row: a warp per norm where that is possible, and a thread per few numbers of the memory.
+// A CTA per row: a warp per norm where that is possible, and a thread per few numbers of the
+// memory.
 inline void launch_write(const char* name, void (*kernel)(NruWriteSizes, NruWriteRows),
                          std::size_t bytes, const NruWriteSizes& s, const NruWriteRows& rows,
                          cudaStream_t stream) {

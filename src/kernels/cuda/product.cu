@@ -1,10 +1,19 @@
-// A CTA computes a tile of C. Chunks of the depth stream through shared memory (cp.async), several in
-// flight at once: a small product is loaded as a whole, so that it costs one latency. Each warp holds
-// the whole tile in registers and takes every few values of a chunk's depth; the warps' sums meet in
-// shared memory at the end, added in a fixed order.
+// A CTA of eight warps computes a tile of C. Chunks of the depth stream through shared memory
+// (cp.async), several in flight at once: a small product is loaded as a whole, so that it costs one
+// latency. Each warp holds the whole tile in registers and takes every eighth slice of the depth;
+// the warps' sums meet in shared memory at the end, added in a fixed order.
 //
-// The weights do not depend on the kernel before: their first chunks are on their way before this one
-// waits for it (launch.cuh).
+// The multiplications run on the tensor cores, and yet are those of float: a number is the sum of
+// two TF32 numbers to 22 bits, and of the four products of two such sums all but the smallest are
+// formed (Ootomo and Yokota, "Recovering single precision accuracy from Tensor Cores", 2022). Each
+// slice's products are summed on their own and then added to the rest in float, because the tensor
+// cores' own additions round towards zero. Measured errors are those of plain float, or smaller.
+//
+// Two things about latency. The weights do not depend on the kernel before: their first chunks are
+// on their way before this one waits for it (launch.cuh). That is safe because pack_blocks() is not
+// the kernel before: fill_rows() comes in between, and has waited for it. And the code is kept
+// short, with loops where one would unroll: at this length of a kernel, fetching instructions costs
+// more than executing them.
 #include <algorithm>
 
 #include "kernels/cuda/launch.cuh"
@@ -14,16 +23,18 @@
 namespace nru::kernels::cuda {
 namespace {
 
-constexpr int kLaneRows = 4, kLaneColumns = 8;  // a warp's lanes over the tile
-constexpr int kChunk = 64;                      // values of the depth
+constexpr int kWarps = 8, kThreads = 32 * kWarps;
+constexpr int kChunk = 128, kSlice = 8;  // values of the depth
 // Between rows of a chunk: whole vectors, and eight rows' vectors lie in different banks.
 constexpr int kStride = kChunk + 4;
-constexpr int kVectors = kChunk / 4;  // of a row of a chunk
+constexpr int kVectors = kChunk / 4;              // of a row of a chunk
+constexpr int kRowsAtOnce = kThreads / kVectors;  // that all threads copy, a vector each
 
 __device__ inline void copy_async(float* to, const float* from, bool valid) {
   const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(to));
   const int bytes = valid ? 16 : 0;  // the rest is filled with zeros
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from), "r"(bytes));
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from),
+               "r"(bytes));
 }
 __device__ inline void close_group() { asm volatile("cp.async.commit_group;"); }
 template <int kLeft>
@@ -31,190 +42,251 @@ __device__ inline void wait_for_groups() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
 }
 
-__device__ inline void multiply_add(const float4& a, const float4& b, float& sum) {
-  sum = fmaf(a.x, b.x, sum);
-  sum = fmaf(a.y, b.y, sum);
-  sum = fmaf(a.z, b.z, sum);
-  sum = fmaf(a.w, b.w, sum);
-}
-
-__device__ inline void finish(const Product& p, int row, int column, float value) {
-  int o = 0;
-  while (o < p.outputs && column >= p.output[o].width) column -= p.output[o++].width;
-  if (o == p.outputs || row >= p.rows) return;
-  const ProductOutput& out = p.output[o];
-  const size_t at = static_cast<size_t>(row) * out.ld + column;
-  if (out.accumulate) value += out.data[at];
-  switch (out.finish) {
-    case Finish::none:
-      out.data[at] = value;
-      break;
-    case Finish::relu:
-      out.data[at] = relu(value);
-      break;
-    case Finish::tanh:
-      out.data[at] = tanhf(value);
-      break;
-    case Finish::relu_backward:
-      out.d_pre[at] = relu_backward(out.h[at], value);
-      break;
-    case Finish::tanh_backward:
-      out.d_pre[at] = tanh_backward(out.h[at], value);
-      break;
+// A number as the sum of two that TF32 holds (11 bits each): the second is rounded here and cut off
+// by the hardware.
+struct Pair {
+  unsigned big, small;
+  __device__ Pair() {}
+  __device__ explicit Pair(float x) {
+    constexpr unsigned kHalf = 0x1000, kHeld = 0xffffe000;  // of the last place held
+    big = (__float_as_uint(x) + kHalf) & kHeld;
+    small = __float_as_uint(x - __uint_as_float(big)) + kHalf;
   }
+};
+
+__device__ inline void multiply_add(float (&c)[4], unsigned a0, unsigned a1, unsigned a2,
+                                    unsigned a3, unsigned b0, unsigned b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
-// Where a chunk lies: its input, and its first value of that and of the packed weights.
-struct Chunk {
-  int input = 0, first = 0, depth = 0;
-  __device__ void advance(const Product& p) {
-    const int ld = p.input[input].ld, step = min(kChunk, ld - first);
-    first += step;
-    depth += step;
-    if (first == ld) {
-      first = 0;
-      ++input;
+// A warp's sums of a tile of 16 kM rows and 8 kN columns, in the layout of the tensor cores'
+// m16n8k8: lane 4 g + t holds rows g and g + 8, columns 2 t and 2 t + 1 of each 16 x 8 block.
+template <int kM, int kN>
+struct TileSums {
+  static constexpr int kRows = 16 * kM, kColumns = 8 * kN;
+  float c[kM][kN][4] = {};
+
+  // Adds a slice; `rows` is its first value in a chunk's [kRows + kColumns, kStride].
+  __device__ void add(const float* rows) {
+    const int lane = threadIdx.x % 32;
+    const float* a_at = rows + lane / 4 * kStride + lane % 4;
+    const float* b_at = a_at + kRows * kStride;
+    Pair a[kM][4], b[kN][2];
+#pragma unroll
+    for (int i = 0; i < kM; ++i) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) a[i][e] = Pair(a_at[(16 * i + e % 2 * 8) * kStride + e / 2 * 4]);
+    }
+#pragma unroll
+    for (int j = 0; j < kN; ++j) {
+#pragma unroll
+      for (int e = 0; e < 2; ++e) b[j][e] = Pair(b_at[8 * j * kStride + e * 4]);
+    }
+#pragma unroll
+    for (int i = 0; i < kM; ++i) {
+#pragma unroll
+      for (int j = 0; j < kN; ++j) {
+        float d[4] = {};
+        multiply_add(d, a[i][0].small, a[i][1].small, a[i][2].small, a[i][3].small, b[j][0].big,
+                     b[j][1].big);
+        multiply_add(d, a[i][0].big, a[i][1].big, a[i][2].big, a[i][3].big, b[j][0].small,
+                     b[j][1].small);
+        multiply_add(d, a[i][0].big, a[i][1].big, a[i][2].big, a[i][3].big, b[j][0].big,
+                     b[j][1].big);
+#pragma unroll
+        for (int e = 0; e < 4; ++e) c[i][j][e] += d[e];
+      }
+    }
+  }
+
+  __device__ void store(float* to) const {  // [kRows, kColumns]
+    const int lane = threadIdx.x % 32;
+    to += lane / 4 * kColumns + lane % 4 * 2;
+#pragma unroll
+    for (int i = 0; i < kM; ++i) {
+#pragma unroll
+      for (int j = 0; j < kN; ++j) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+          to[(16 * i + e / 2 * 8) * kColumns + 8 * j + e % 2] = c[i][j][e];
+      }
     }
   }
 };
 
-// Copies one chunk of kRows rows; row r begins at from(r).
-template <int kRows, int kThreads, class From>
-__device__ inline void load_rows(float* to, int valid, const From& from) {
-#pragma unroll
-  for (int first = 0; first < kRows * kVectors; first += kThreads) {
-    const int at = first + threadIdx.x, row = at / kVectors, column = at % kVectors * 4;
-    if (kRows * kVectors % kThreads != 0 && at >= kRows * kVectors) break;
-    const bool inside = column < valid;
-    copy_async(to + row * kStride + column, from(row) + (inside ? column : 0), inside);
+// Not inlined: most products have no finish, and the code of all of them is long.
+__device__ __noinline__ float finished(Finish finish, float value, const float* h) {
+  switch (finish) {
+    case Finish::relu:
+      return relu(value);
+    case Finish::tanh:
+      return tanhf(value);
+    case Finish::relu_backward:
+      return relu_backward(*h, value);
+    case Finish::tanh_backward:
+      return tanh_backward(*h, value);
+    default:
+      return value;
   }
 }
 
-// kM x kN values per lane: tiles of 4 kM rows and 8 kN columns.
-template <int kM, int kN, int kWarps, int kStages>
-__global__ void __launch_bounds__(32 * kWarps) product_kernel(const Product p, int columns) {
-  constexpr int kRows = kLaneRows * kM, kColumns = kLaneColumns * kN, kThreads = 32 * kWarps;
+// A thread's share of loading a tile: one vector's place in a chunk, in some rows of A and of W.
+// Rows and columns beyond the edge repeat the last one; their results are dropped.
+template <int kRows, int kColumns>
+struct Loader {
+  static constexpr int kA = kRows / kRowsAtOnce, kW = kColumns / kRowsAtOnce;
+  const Product& p;
+  int row, column;  // of the first row's vector
+  int first_row;
+  float* to;
+  const float* w[kW];
+  const float* a[kA];
+  int input = -1, end = 0;  // the input that a[] points into, and where in the depth it ends
+
+  __device__ Loader(const Product& product, int first_row, int first_column, int columns,
+                    float* shared)
+      : p(product),
+        row(threadIdx.x / kVectors),
+        column(threadIdx.x % kVectors * 4),
+        first_row(first_row),
+        to(shared + row * kStride + column) {
+#pragma unroll
+    for (int i = 0; i < kW; ++i) {
+      const int at = min(first_column + row + i * kRowsAtOnce, columns - 1);
+      w[i] = p.weights + static_cast<size_t>(at) * p.depth;
+    }
+  }
+  __device__ void weights(int chunk, float* stage) {
+    const int k = chunk * kChunk + column;
+    const bool inside = k < p.depth;
+#pragma unroll
+    for (int i = 0; i < kW; ++i)
+      copy_async(stage + (kRows + i * kRowsAtOnce) * kStride, w[i] + (inside ? k : 0), inside);
+  }
+  __device__ void inputs(int chunk, float* stage) {
+    const int k = chunk * kChunk + column;
+    const bool inside = k < p.depth;
+    while (inside && k >= end) {  // on to the next input
+      const ProductInput in = p.input[++input];
+#pragma unroll
+      for (int i = 0; i < kA; ++i)
+        a[i] = in.data + min(first_row + row + i * kRowsAtOnce, p.rows - 1) * in.ld - end;
+      end += in.ld;
+    }
+#pragma unroll
+    for (int i = 0; i < kA; ++i)
+      copy_async(stage + i * kRowsAtOnce * kStride, inside ? a[i] + k : p.weights, inside);
+  }
+};
+
+template <int kM, int kN, int kStages>
+__global__ void __launch_bounds__(kThreads) product_kernel(const Product p, int columns) {
+  using Sums = TileSums<kM, kN>;
+  constexpr int kRows = Sums::kRows, kColumns = Sums::kColumns;
   constexpr int kStage = (kRows + kColumns) * kStride;
   extern __shared__ float4 shared4[];
   float* shared = reinterpret_cast<float*>(shared4);  // [stages][rows, then columns][kStride]
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const int lane_row = lane / kLaneColumns, lane_column = lane % kLaneColumns;
   const int first_row = blockIdx.x * kRows, first_column = blockIdx.y * kColumns;
-
-  int chunks = 0;
-  for (int s = 0; s < p.inputs; ++s) chunks += (p.input[s].ld + kChunk - 1) / kChunk;
-  // Rows and columns beyond the edge repeat the last one; their results are dropped.
-  const auto load_weights = [&](const Chunk& c, int stage) {
-    load_rows<kColumns, kThreads>(
-        shared + stage * kStage + kRows * kStride, p.input[c.input].ld - c.first, [&](int column) {
-          const int at = min(first_column + column, columns - 1);
-          return p.weights + static_cast<size_t>(at) * p.depth + c.depth;
-        });
-  };
-  const auto load_inputs = [&](const Chunk& c, int stage) {
-    const ProductInput& in = p.input[c.input];
-    load_rows<kRows, kThreads>(shared + stage * kStage, in.ld - c.first, [&](int row) {
-      return in.data + static_cast<size_t>(min(first_row + row, p.rows - 1)) * in.ld + c.first;
-    });
-  };
-
-  Chunk next;
-  for (int i = 0; i < kStages - 1 && i < chunks; ++i, next.advance(p)) load_weights(next, i);
+  const int chunks = (p.depth + kChunk - 1) / kChunk;
+  Loader<kRows, kColumns> load(p, first_row, first_column, columns, shared);
+#pragma unroll 1
+  for (int i = 0; i < kStages - 1 && i < chunks; ++i) load.weights(i, load.to + i * kStage);
   after_previous();
-  next = Chunk();
+#pragma unroll 1
   for (int i = 0; i < kStages - 1; ++i) {
-    if (i < chunks) {
-      load_inputs(next, i);
-      next.advance(p);
-    }
+    if (i < chunks) load.inputs(i, load.to + i * kStage);
     close_group();
   }
 
-  float c[kM][kN] = {};
+  // This thread's share of the results: one column, every few rows. What is there already is on its
+  // way while the sums are formed.
+  constexpr int kResultRows = kThreads / kColumns, kResults = kRows / kResultRows;
+  const int row = first_row + threadIdx.x / kColumns;
+  int column = first_column + threadIdx.x % kColumns, o = 0;
+  while (o < p.outputs && column >= p.output[o].width) column -= p.output[o++].width;
+  const ProductOutput out = p.output[min(o, p.outputs - 1)];
+  const size_t at = static_cast<size_t>(row) * out.ld + column;
+  float value[kResults];
+#pragma unroll
+  for (int i = 0; i < kResults; ++i) {
+    const bool there = out.accumulate && o < p.outputs && row + i * kResultRows < p.rows;
+    value[i] = there ? out.data[at + static_cast<size_t>(i * kResultRows) * out.ld] : 0.f;
+  }
+
+  Sums sums;
+  const int warp = threadIdx.x / 32;
+#pragma unroll 1
   for (int chunk = 0; chunk < chunks; ++chunk) {
     wait_for_groups<kStages - 2>();
     __syncthreads();  // the chunk is there, and all are done with the one before
-    if (chunk + kStages - 1 < chunks) {
-      const int stage = (chunk + kStages - 1) % kStages;
-      load_weights(next, stage);
-      load_inputs(next, stage);
-      next.advance(p);
+    const int next = chunk + kStages - 1;
+    if (next < chunks) {
+      load.weights(next, load.to + next % kStages * kStage);
+      load.inputs(next, load.to + next % kStages * kStage);
     }
     close_group();
-    const float* rows = shared + chunk % kStages * kStage;
-#pragma unroll
-    for (int v = 0; v < kVectors; v += kWarps) {
-      const float* a_at = rows + (v + warp) * 4;
-      const float* b_at = a_at + kRows * kStride;
-      float4 a[kM], b[kN];
-#pragma unroll
-      for (int i = 0; i < kM; ++i)
-        a[i] = *reinterpret_cast<const float4*>(a_at + (lane_row + kLaneRows * i) * kStride);
-#pragma unroll
-      for (int j = 0; j < kN; ++j)
-        b[j] = *reinterpret_cast<const float4*>(b_at + (lane_column + kLaneColumns * j) * kStride);
-#pragma unroll
-      for (int i = 0; i < kM; ++i) {
-#pragma unroll
-        for (int j = 0; j < kN; ++j) multiply_add(a[i], b[j], c[i][j]);
-      }
-    }
+    const float* stage = shared + chunk % kStages * kStage;
+    const int slices = min(kChunk, p.depth - chunk * kChunk) / kSlice;
+#pragma unroll 1
+    for (int s = warp; s < slices; s += kWarps) sums.add(stage + s * kSlice);
   }
 
-  // As many of the tile's rows at a time as the shared memory holds of all warps.
-  constexpr int kPasses = (kRows * kColumns * kWarps + kStages * kStage - 1) / (kStages * kStage);
-  constexpr int kPassM = kM / kPasses, kTile = kLaneRows * kPassM * kColumns;
-  static_assert(kPassM * kPasses == kM && kTile * kWarps <= kStages * kStage, "whole rows per pass");
+  release_next();
+  __syncthreads();
+  static_assert(kRows * kColumns * kWarps <= kStages * kStage, "the sums take the chunks' place");
+  sums.store(shared + warp * kRows * kColumns);
+  __syncthreads();
+  if (o >= p.outputs) return;
 #pragma unroll
-  for (int pass = 0; pass < kPasses; ++pass) {
-    __syncthreads();
+  for (int i = 0; i < kResults; ++i) {
+    if (row + i * kResultRows >= p.rows) break;
 #pragma unroll
-    for (int i = 0; i < kPassM; ++i) {
-#pragma unroll
-      for (int j = 0; j < kN; ++j) {
-        shared[warp * kTile + (lane_row + kLaneRows * i) * kColumns + lane_column +
-               kLaneColumns * j] = c[pass * kPassM + i][j];
-      }
-    }
-    __syncthreads();
-    for (int at = threadIdx.x; at < kTile; at += kThreads) {
-      float sum = 0;
-#pragma unroll
-      for (int w = 0; w < kWarps; ++w) sum += shared[w * kTile + at];
-      finish(p, first_row + pass * kPassM * kLaneRows + at / kColumns, first_column + at % kColumns,
-             sum);
-    }
+    for (int w = 0; w < kWarps; ++w)
+      value[i] += shared[w * kRows * kColumns + i * kThreads + threadIdx.x];
+    const size_t to = at + static_cast<size_t>(i * kResultRows) * out.ld;
+    if (out.finish != Finish::none) value[i] = finished(out.finish, value[i], out.h + to);
+    (out.d_pre ? out.d_pre : out.data)[to] = value[i];
   }
 }
 
 struct Tile {
   int rows, columns;
-  // What a CTA's share of the work costs per four values of depth, in cycles: a warp loads kM + kN
-  // vectors from shared memory, which takes some three cycles each, and multiplies kM x kN of them.
-  int cost;
   void (*kernel)(Product, int);
-  int threads;
   std::size_t bytes;
 };
 
-template <int kM, int kN, int kWarps, int kStages>
+template <int kM, int kN, int kStages>
 Tile tile() {
-  Tile t{kLaneRows * kM, kLaneColumns * kN, std::max(3 * (kM + kN), kM * kN),
-         product_kernel<kM, kN, kWarps, kStages>, 32 * kWarps, 0};
+  Tile t{16 * kM, 8 * kN, product_kernel<kM, kN, kStages>, 0};
   t.bytes = sizeof(float) * kStages * (t.rows + t.columns) * kStride;
-  allow_shared_memory("product", reinterpret_cast<const void*>(t.kernel), t.bytes);
   return t;
 }
 
-int multiprocessors() {
-  static const int count = [] {
-    int device = 0, value = 0;
-    check(cudaGetDevice(&device), "cudaGetDevice");
-    check(cudaDeviceGetAttribute(&value, cudaDevAttrMultiProcessorCount, device),
-          "cudaDeviceGetAttribute");
-    return value;
+int device_attribute(cudaDeviceAttr attribute) {
+  int device = 0, value = 0;
+  check(cudaGetDevice(&device), "cudaGetDevice");
+  check(cudaDeviceGetAttribute(&value, attribute, device), "cudaDeviceGetAttribute");
+  return value;
+}
+
+// Those that fit the device; the first one fits all that the library is built for.
+const std::vector<Tile>& usable_tiles() {
+  static const std::vector<Tile> tiles = [] {
+    std::vector<Tile> usable;
+    const auto limit =
+        static_cast<std::size_t>(device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
+    for (const Tile& t : {tile<1, 2, 4>(), tile<1, 4, 4>(), tile<2, 4, 3>(), tile<2, 8, 3>()}) {
+      if (!usable.empty() && t.bytes > limit) continue;
+      allow_shared_memory("product", reinterpret_cast<const void*>(t.kernel), t.bytes);
+      usable.push_back(t);
+    }
+    return usable;
   }();
-  return count;
+  return tiles;
 }
 
 int ceil_divide(int a, int b) { return (a + b - 1) / b; }
@@ -241,7 +313,8 @@ __global__ void pack_kernel(const PackBlocks blocks) {
     __syncthreads();
     for (int y = threadIdx.y; y < 32; y += blockDim.y) {
       const int i = row + y, j = column + threadIdx.x;
-      if (i < b.rows && j < b.columns) b.to[static_cast<size_t>(i) * b.ld + j] = tile[y][threadIdx.x];
+      if (i < b.rows && j < b.columns)
+        b.to[static_cast<size_t>(i) * b.ld + j] = tile[y][threadIdx.x];
     }
     __syncthreads();
   }
@@ -249,35 +322,36 @@ __global__ void pack_kernel(const PackBlocks blocks) {
 
 }  // namespace
 
-// The tile whose CTAs take the fewest rounds over the multiprocessors, weighed by what a round costs.
+// The tile whose CTAs take the fewest rounds over the multiprocessors, weighed by what a round
+// costs: the values that a CTA loads.
 void run_product(const Product& product, cudaStream_t stream) {
-  static const Tile tiles[] = {tile<4, 2, 16, 8>(), tile<4, 4, 16, 6>(), tile<8, 4, 8, 4>(),
-                               tile<8, 8, 8, 3>()};
+  static const int multiprocessors = device_attribute(cudaDevAttrMultiProcessorCount);
   const int columns = product.columns();
   const Tile* best = nullptr;
   int least = 0;
-  for (const Tile& t : tiles) {
+  for (const Tile& t : usable_tiles()) {
     const int ctas = ceil_divide(product.rows, t.rows) * ceil_divide(columns, t.columns);
-    const int cost = ceil_divide(ctas, multiprocessors()) * t.cost;
+    const int cost = ceil_divide(ctas, multiprocessors) * (t.rows + t.columns);
     if (!best || cost < least) {
       best = &t;
       least = cost;
     }
   }
   const dim3 grid(ceil_divide(product.rows, best->rows), ceil_divide(columns, best->columns));
-  launch("product", product.rows, columns, best->kernel, {grid, dim3(best->threads), best->bytes},
+  launch("product", product.rows, columns, best->kernel, {grid, dim3(kThreads), best->bytes},
          stream, product, columns);
 }
 
 void pack_blocks(const std::vector<PackBlock>& blocks, cudaStream_t stream) {
   for (std::size_t first = 0; first < blocks.size(); first += kMaxPackBlocks) {
-    const int count = static_cast<int>(std::min<std::size_t>(kMaxPackBlocks, blocks.size() - first));
+    const int count =
+        static_cast<int>(std::min<std::size_t>(kMaxPackBlocks, blocks.size() - first));
     PackBlocks some;
     int largest = 1;
     for (int i = 0; i < count; ++i) {
       some.block[i] = blocks[first + i];
-      largest = std::max(largest, ceil_divide(some.block[i].rows, 32) *
-                                      ceil_divide(some.block[i].columns, 32));
+      largest = std::max(
+          largest, ceil_divide(some.block[i].rows, 32) * ceil_divide(some.block[i].columns, 32));
     }
     pack_kernel<<<dim3(std::min(largest, 256), count), dim3(32, 8), 0, stream>>>(some);
     check_launch("pack", blocks[first].rows, blocks[first].columns);

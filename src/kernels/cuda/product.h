@@ -26,9 +26,10 @@ struct ProductInput {
 // kernel of its own.
 enum class Finish {
   none,
-  relu,           // f(sum), forward
+  relu,  // f(sum), forward
   tanh,
-  relu_backward,  // the sum is the gradient of h = f(a): f'(a) times it goes to d_pre, and nothing to
+  relu_backward,  // the sum is the gradient of h = f(a): f'(a) times it goes to d_pre, and nothing
+                  // to
   tanh_backward,  // data
 };
 

@@ -54,9 +54,9 @@ __global__ void cross_entropy_kernel(const CrossEntropy c) {
   for (int j = lane; j < c.classes; j += 32)
     z[j] = expf(z[j] - top) * norm - (j == target ? factor : 0.f);
   if (lane == 0) {
-    c.losses[row] = static_cast<double>(weight) *
-                    (log(static_cast<double>(sum)) + static_cast<double>(top) -
-                     static_cast<double>(target_logit));
+    c.losses[row] =
+        static_cast<double>(weight) * (log(static_cast<double>(sum)) + static_cast<double>(top) -
+                                       static_cast<double>(target_logit));
   }
 }
 

@@ -10,8 +10,9 @@
 namespace nru::kernels::cuda {
 
 struct CrossEntropy {
-  Steps steps;              // the positions, of the whole sequence's [T, B]
-  float* logits = nullptr;  // [positions, classes]; become weight * scale * (softmax - onehot(target))
+  Steps steps;  // the positions, of the whole sequence's [T, B]
+  float* logits =
+      nullptr;  // [positions, classes]; become weight * scale * (softmax - onehot(target))
   int classes = 0;
   const std::int32_t* targets = nullptr;  // [T, B]
   const float* weights = nullptr;         // [T, B]; null = 1

@@ -6,7 +6,7 @@
 namespace nru::kernels::cuda {
 namespace {
 
-constexpr int kH = 1, kPre = 2;         // parts; kPre with layer norm only
+constexpr int kH = 1, kPre = 2;       // parts; kPre with layer norm only
 constexpr int kGamma = 3, kBeta = 4;  // parameters
 
 DeviceCell cell(const Program<float>& program) {

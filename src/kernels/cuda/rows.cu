@@ -58,8 +58,7 @@ struct CopySteps {
   float* to;
   int from_ld, to_ld;
   __device__ void operator()(long long row, int j) const {
-    to[row * to_ld + j] =
-        zero_finished && finished(steps, row) ? 0.f : from[row * from_ld + j];
+    to[row * to_ld + j] = zero_finished && finished(steps, row) ? 0.f : from[row * from_ld + j];
   }
 };
 
@@ -164,8 +163,7 @@ void load_input(const Steps& steps, const float* dense, const std::int32_t* symb
   const size_t before = static_cast<size_t>(steps.begin) * steps.batch;
   if (dense) dense += before * width;
   if (symbols) symbols += before;
-  for_each("load_input", steps.rows(), width, stream,
-           LoadInput{steps, dense, symbols, width, to});
+  for_each("load_input", steps.rows(), width, stream, LoadInput{steps, dense, symbols, width, to});
 }
 
 void copy_steps_out(const Steps& steps, bool zero_finished, const float* from, int ld, int width,
@@ -214,7 +212,7 @@ void column_sums(const float* from, int ld, int width, long long rows, float* sc
     float* next = blocks > 1 ? scratch : to;
     const dim3 grid(across, static_cast<unsigned>(blocks));
     column_sums_kernel<<<grid, dim3(kSumColumns, kSumLanes), 0, stream>>>(from, ld, width, rows,
-                                                                         kSumRows, next);
+                                                                          kSumRows, next);
     check_launch("column_sums", rows, width);
     if (blocks == 1) return;
     from = next;

@@ -49,9 +49,9 @@ struct HeldStates {
 void hold_finished_rows(const HeldStates& states, int step, int batch, const std::int64_t* lengths,
                         cudaStream_t stream);
 
-// The gradient of a part as a backward step begins: what later steps sent (nothing, if nothing is to
-// be kept of it), what arrives in bulk at this step, and at a row's last step what arrives at its
-// final state. A finished row has none, so that it adds nothing to any weight.
+// The gradient of a part as a backward step begins: what later steps sent (nothing, if nothing is
+// to be kept of it), what arrives in bulk at this step, and at a row's last step what arrives at
+// its final state. A finished row has none, so that it adds nothing to any weight.
 struct EnteringPart {
   float* gradient = nullptr;     // [batch, ld]
   const float* bulk = nullptr;   // [batch, ld] or null
@@ -72,8 +72,8 @@ std::size_t column_sums_scratch(int width, long long rows);
 void column_sums(const float* from, int ld, int width, long long rows, float* scratch, float* to,
                  cudaStream_t stream);
 
-// *result = max(*result, largest |value| of rows that are not finished), as the bits of a float: NaN
-// is larger than all numbers.
+// *result = max(*result, largest |value| of rows that are not finished), as the bits of a float:
+// NaN is larger than all numbers.
 void largest_magnitude(const Steps& steps, const float* from, int ld, int width, unsigned* result,
                        cudaStream_t stream);
 

@@ -3,8 +3,8 @@
 // with device memory behind all pointers to values; tables of pointers are host memory.
 //
 // Calls queue their work on the stream and return; only result() waits. They may be recorded in a
-// Graph (device.h): every size is known on the host, and nothing is read back. Results have the same
-// bits every time: sums have a fixed order, and there are no atomics on floats.
+// Graph (device.h): every size is known on the host, and nothing is read back. Results have the
+// same bits every time: sums have a fixed order, and there are no atomics on floats.
 //
 // An object belongs to one stream. Several objects on streams of their own run side by side.
 #pragma once

@@ -126,13 +126,12 @@ void Sequence::State::enter(const SequenceCall& call, int step, int bulk_first) 
     part.width = width(p);
     part.keep = state;
   }
-  if (parts.count > 0)
-    enter_step(parts, step, inputs.steps, inputs.batch, inputs.lengths, stream);
+  if (parts.count > 0) enter_step(parts, step, inputs.steps, inputs.batch, inputs.lengths, stream);
 }
 
 // Whether the backward product of the phase after this one also does this one's pointwise function:
-// if that is a plain activation, and its gradient is complete with that product. The gradient itself
-// is then not stored: nobody else reads it.
+// if that is a plain activation, and its gradient is complete with that product. The gradient
+// itself is then not stored: nobody else reads it.
 bool Sequence::State::finishes_backward(int index, int batch) const {
   const auto& phase = program->phases[index];
   const std::size_t next = index + 1;
@@ -177,8 +176,7 @@ void Sequence::State::backward_phase(const SequenceCall& call, int index, int st
         out.finish = cell.phases[index - 1].finish == Finish::relu ? Finish::relu_backward
                                                                    : Finish::tanh_backward;
         out.h = current[part];
-        out.d_pre =
-            d_pre[index - 1].data() + static_cast<std::size_t>(step) * batch * ld[part];
+        out.d_pre = d_pre[index - 1].data() + static_cast<std::size_t>(step) * batch * ld[part];
       }
     }
     step_product(product, operands);
@@ -202,9 +200,9 @@ void Sequence::State::weight_gradients(const SequenceCall& call, int bulk_first)
         fill_rows(block, columns, width(s.part), outputs, nullptr, stream);
         continue;
       }
-      const float* values =
-          s.part == kInput ? x + static_cast<std::size_t>(first) * batch * ld[kInput]
-                           : at(s.part, first + (s.previous ? 0 : 1), batch);
+      const float* values = s.part == kInput
+                                ? x + static_cast<std::size_t>(first) * batch * ld[kInput]
+                                : at(s.part, first + (s.previous ? 0 : 1), batch);
       gemm.tn(outputs, width(s.part), rows, {d, ld[phase.part]}, {values, ld[s.part]}, false, block,
               columns);
     }

@@ -13,7 +13,7 @@ namespace {
 constexpr int kWindowRows = 8192;
 
 // Multiplications of a step's product from which on cuBLAS is faster than product.h.
-constexpr double kLargeProduct = 1e9;
+constexpr double kLargeProduct = 5e8;
 
 }  // namespace
 
@@ -42,8 +42,9 @@ Rows<float> Sequence::State::rows_at(const SequenceCall& call, int slot, long lo
 // The block of weights that a segment means, as the caller stores it.
 Matrix Sequence::State::weight_block(const SequenceCall& call, const Segment& s) const {
   const int columns = program->parameters[s.parameter].columns;
-  return {call.inputs->parameters[s.parameter] + static_cast<std::size_t>(s.row) * columns + s.column,
-          columns};
+  return {
+      call.inputs->parameters[s.parameter] + static_cast<std::size_t>(s.row) * columns + s.column,
+      columns};
 }
 
 // Who forms a product of the time loop: product.h, or else cuBLAS.
@@ -110,8 +111,7 @@ void Sequence::State::load_window(const SequenceCall& call, const Steps& steps, 
   }
   for (const auto& phase : program->phases) {
     float* pre = at(phase.part, slot + 1, inputs.batch);
-    const float* bias =
-        phase.bias >= 0 ? inputs.parameters[phase.bias] + phase.bias_row : nullptr;
+    const float* bias = phase.bias >= 0 ? inputs.parameters[phase.bias] + phase.bias_row : nullptr;
     fill_rows(pre, ld[phase.part], width(phase.part), steps.rows(), bias, stream);
     for (const Segment& s : phase.segments) {
       if (s.part != kInput) continue;

@@ -1,9 +1,9 @@
 // What a Sequence holds, and the one time loop of the device. Forward half: sequence_forward.cpp,
 // backward half: sequence_backward.cpp.
 //
-// Storage of a part is [slots, batch, ld], as on the CPU: slot 0 is the initial state, step t of the
-// window writes slot t+1. The input has no slots; it is multiplied for all steps of a window at once,
-// into the storage of the phases that read it, where the products of the time loop add to it.
+// Storage of a part is [slots, batch, ld], as on the CPU: slot 0 is the initial state, step t of
+// the window writes slot t+1. The input has no slots; it is multiplied for all steps of a window at
+// once, into the storage of the phases that read it, where the products of the time loop add to it.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -53,8 +53,8 @@ struct Sequence::State {
   Buffer<float> logits;
   Buffer<double> losses;
 
-  // Backward: gradients of the parts at the step in hand; those that arrive in bulk and the d_pre of
-  // all phases, for all steps.
+  // Backward: gradients of the parts at the step in hand; those that arrive in bulk and the d_pre
+  // of all phases, for all steps.
   std::vector<Buffer<float>> gradient;  // by part: [batch, ld]
   std::vector<Buffer<float>> bulk;      // by part: [steps, batch, ld]
   std::vector<Buffer<float>> d_pre;     // by phase: [steps, batch, ld of its part]

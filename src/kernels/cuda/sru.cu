@@ -1,5 +1,5 @@
-// Statistical recurrent unit, pointwise part on the device. Two phases a step, and one for many steps
-// at once:
+// Statistical recurrent unit, pointwise part on the device. Two phases a step, and one for many
+// steps at once:
 //
 //   [mu']    -> r:    r = ReLU(a)
 //   [x, r]   -> phi:  phi = ReLU(a);  mu_j = alpha_j mu_j' + (1 - alpha_j) phi  for every scale j
@@ -68,19 +68,19 @@ DeviceCell cell(const Program<float>& program) {
   }
   for (int k = 0; k < scales.count; ++k) scales.alpha[k] = static_cast<float>(shape.scales[k]);
   DeviceCell c;
-  c.phases = {
-      activation_phase({kR, shape.recurrent}),
-      {[=](const Rows<float>& rows, cudaStream_t stream) {
-         for_each("sru_averages", rows.count, P, stream,
-                  AveragesForward{scales, P, rows.ld[kPhi], rows.ld[kMu], rows.previous[kMu],
-                                  rows.current[kPhi], rows.current[kMu]});
-       },
-       [=](const Rows<float>& rows, cudaStream_t stream) {
-         for_each("sru_averages_backward", rows.count, P, stream,
-                  AveragesBackward{scales, P, rows.ld[kPhi], rows.ld[kMu], rows.current[kPhi],
-                                   rows.gradient[kMu], rows.d_pre});
-       }},
-      activation_phase({kH, shape.hidden})};
+  c.phases = {activation_phase({kR, shape.recurrent}),
+              {[=](const Rows<float>& rows, cudaStream_t stream) {
+                 for_each(
+                     "sru_averages", rows.count, P, stream,
+                     AveragesForward{scales, P, rows.ld[kPhi], rows.ld[kMu], rows.previous[kMu],
+                                     rows.current[kPhi], rows.current[kMu]});
+               },
+               [=](const Rows<float>& rows, cudaStream_t stream) {
+                 for_each("sru_averages_backward", rows.count, P, stream,
+                          AveragesBackward{scales, P, rows.ld[kPhi], rows.ld[kMu],
+                                           rows.current[kPhi], rows.gradient[kMu], rows.d_pre});
+               }},
+              activation_phase({kH, shape.hidden})};
   return c;
 }
 

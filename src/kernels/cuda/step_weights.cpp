@@ -46,7 +46,8 @@ void StepWeights::add_blocks(const float* const* parameters, int phase_index,
     const Segment& s = phase.segments[index];
     const int width = program_->parts[s.part].width;
     const int columns = program_->parameters[s.parameter].columns;
-    const float* from = parameters[s.parameter] + static_cast<std::size_t>(s.row) * columns + s.column;
+    const float* from =
+        parameters[s.parameter] + static_cast<std::size_t>(s.row) * columns + s.column;
     if (transposed) {
       blocks->push_back({from, 1, columns, width, outputs, to, product.depth});
       to += static_cast<std::size_t>(width) * product.depth;
