@@ -78,7 +78,7 @@ __global__ void general_kernel(const NruWriteSizes s, const NruWriteRows rows) {
   after_previous();
   const size_t row = blockIdx.x;
   const float* u = rows.heads + row * rows.ld_heads;
-  settle_all(s, u, heads, rows.events);
+  settle_all(s, u, heads, rows.events + row * kEvents);
   __syncthreads();
   for (int j = threadIdx.x; j < s.m; j += blockDim.x) {
     float change = 0;

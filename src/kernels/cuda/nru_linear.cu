@@ -71,7 +71,7 @@ __global__ void linear_kernel(const NruWriteSizes s, const NruWriteRows rows) {
       sh.scale[t - 2 * s.k] = sh.norms[t] > 0.f ? 1.f / sh.norms[t] : 0.f;
     } else {
       settle_head(sh.norms[t], sh.norms[2 * s.k + t / s.k], s.authors_overflow, sh.gain + t,
-                  sh.live + t, rows.events);
+                  sh.live + t, rows.events + row * kEvents);
     }
   }
   __syncthreads();

@@ -90,7 +90,7 @@ __global__ void relu_kernel(const NruWriteSizes s, const NruWriteRows rows) {
     const float root =
         fifth_root(sh.sums[t].plus * sh.sums[q].plus + sh.sums[t].minus * sh.sums[q].minus);
     settle_head(sh.magnitude[t] * root, sh.magnitude[q], s.authors_overflow, sh.gain + t,
-                sh.live + t, rows.events);
+                sh.live + t, rows.events + row * kEvents);
   }
   __syncthreads();
   for (int t = threadIdx.x; t < 4 * s.k + 2; t += blockDim.x) aux[t] = sh.gain[t];

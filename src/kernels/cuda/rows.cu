@@ -67,7 +67,13 @@ struct Hold {
   int step;
   const std::int64_t* lengths;
   __device__ void operator()(long long row, int j) const {
-    if (!finished(lengths, static_cast<int>(row), step)) return;
+    const bool idle = finished(lengths, static_cast<int>(row), step);
+    if (j < kEvents) {
+      const long long at = row * kEvents + j;
+      idle ? states.events[at] = states.events_before[at]
+           : states.events_before[at] = states.events[at];
+    }
+    if (!idle) return;
     for (int s = 0; s < states.count; ++s) {
       if (j < states.ld[s])
         states.after[s][row * states.ld[s] + j] = states.before[s][row * states.ld[s] + j];

@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "kernels/program.h"
+
 namespace nru::kernels::cuda {
 
 // Each of `rows` rows [ld] becomes `values` [width], or zero where that is null.
@@ -44,8 +46,9 @@ struct HeldStates {
   const float* before[kMaxStates];  // [batch, ld]
   float* after[kMaxStates];
   int ld[kMaxStates];
+  std::int64_t *events, *events_before;  // [batch, kEvents]
 };
-// Rows finished at `step` keep their state.
+// Rows finished at `step` keep their state, and what happens to them there is no event.
 void hold_finished_rows(const HeldStates& states, int step, int batch, const std::int64_t* lengths,
                         cudaStream_t stream);
 

@@ -52,18 +52,18 @@ Sequence::State::State(std::shared_ptr<const Program<float>> p, const SequenceOp
   d_pre.resize(program->phases.size());
   row_sums.resize(program->parameters.size());
   row_sum_pointers.resize(program->parameters.size());
-  totals.require(1);
+  loss.require(1);
   largest.require(parts);
 }
 
 SequenceResult Sequence::State::result() {
-  Totals sums;
   std::vector<unsigned> bits(program->parts.size());
-  download(totals.data(), sizeof sums, &sums, stream);
-  download(largest.data(), bits.size() * sizeof(unsigned), bits.data(), stream);
+  std::vector<std::int64_t> of_rows(static_cast<std::size_t>(batch) * kEvents);
   SequenceResult r;
-  r.loss = sums.loss;
-  for (int e = 0; e < kEvents; ++e) r.events[e] = sums.events[e];
+  download(loss.data(), sizeof r.loss, &r.loss, stream);
+  download(events.data(), of_rows.size() * sizeof(std::int64_t), of_rows.data(), stream);
+  download(largest.data(), bits.size() * sizeof(unsigned), bits.data(), stream);
+  for (std::size_t i = 0; i < of_rows.size(); ++i) r.events[i % kEvents] += of_rows[i];
   for (std::size_t p = 0; measured && p < bits.size(); ++p) {
     float value;
     std::memcpy(&value, &bits[p], sizeof value);
@@ -106,7 +106,7 @@ void Sequence::evaluate(const SequenceInputs<float>& inputs, const SequenceOutpu
 
 SequenceResult Sequence::result() { return state_->result(); }
 
-const double* Sequence::device_loss() const { return &state_->totals.data()->loss; }
+const double* Sequence::device_loss() const { return state_->loss.data(); }
 
 std::size_t Sequence::stash_bytes() const {
   std::size_t bytes = 0;

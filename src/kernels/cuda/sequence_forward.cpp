@@ -35,7 +35,6 @@ Rows<float> Sequence::State::rows_at(const SequenceCall& call, int slot, long lo
   rows.previous = previous.data();
   rows.parameters = call.inputs->parameters;
   rows.derived = derived.data();
-  rows.events = totals.data()->events;
   return rows;
 }
 
@@ -86,7 +85,11 @@ void Sequence::State::begin_forward(const SequenceCall& call, int window, bool k
     if (p == kInput) continue;
     storage[p].require(static_cast<std::size_t>(window + 1) * inputs.batch * ld[p]);
   }
-  check(cudaMemsetAsync(totals.data(), 0, sizeof(Totals), stream), "clearing the totals");
+  batch = inputs.batch;
+  const std::size_t counters = 2 * static_cast<std::size_t>(batch) * kEvents;
+  check(cudaMemsetAsync(events.require(counters), 0, counters * sizeof(std::int64_t), stream),
+        "clearing the events");
+  check(cudaMemsetAsync(loss.data(), 0, sizeof(double), stream), "clearing the loss");
   check(cudaMemsetAsync(largest.data(), 0, largest.bytes(), stream), "clearing the magnitudes");
   weights.pack(inputs.parameters, keep, stream);
   if (cell.prepare) cell.prepare(inputs.parameters, derived.require(cell.derived), stream);
@@ -123,7 +126,8 @@ void Sequence::State::load_window(const SequenceCall& call, const Steps& steps, 
 
 void Sequence::State::run_step(const SequenceCall& call, int step, int slot) {
   const SequenceInputs<float>& inputs = *call.inputs;
-  const Rows<float> rows = rows_at(call, slot, inputs.batch);
+  Rows<float> rows = rows_at(call, slot, inputs.batch);
+  rows.events = events.data();
   for (std::size_t p = 0; p < program->phases.size(); ++p) {
     const auto& phase = program->phases[p];
     if (!phase.recurrent) continue;
@@ -145,6 +149,8 @@ void Sequence::State::run_step(const SequenceCall& call, int step, int slot) {
   }
   if (!inputs.lengths) return;
   HeldStates held;
+  held.events = events.data();
+  held.events_before = events.data() + static_cast<std::size_t>(inputs.batch) * kEvents;
   for (int part : states) {
     held.before[held.count] = previous[part];
     held.after[held.count] = current[part];
@@ -212,7 +218,7 @@ void Sequence::State::run_readout(const SequenceCall& call, const Steps& steps, 
           {at(output, slot + 1 + first - steps.begin, steps.batch), ld[output]},
           {readout.weight, width(output)}, true, c.logits, classes);
   softmax_cross_entropy(c, stream);
-  add_losses(c.losses, rows, readout.scale, &totals.data()->loss, stream);
+  add_losses(c.losses, rows, readout.scale, loss.data(), stream);
 }
 
 void Sequence::State::forward(const SequenceCall& call, bool keep, bool measure) {

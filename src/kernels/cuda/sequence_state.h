@@ -63,11 +63,9 @@ struct Sequence::State {
   Buffer<float> sums_scratch;
 
   // Read back by result().
-  struct Totals {
-    double loss;
-    std::int64_t events[kEvents];
-  };
-  Buffer<Totals> totals;
+  Buffer<double> loss;
+  Buffer<std::int64_t> events;  // [2, batch, kEvents]: of each row, and those of its last step
+  int batch = 0;                // of the last call
   Buffer<unsigned> largest;  // by part: bits of the largest magnitude
   bool measured = false;
 
