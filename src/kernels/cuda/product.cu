@@ -4,10 +4,11 @@
 // the warps' sums meet in shared memory at the end, added in a fixed order.
 //
 // The multiplications run on the tensor cores, and yet are those of float: a number is the sum of
-// two TF32 numbers to 22 bits, and of the four products of two such sums all but the smallest are
+// two TF32 numbers to 21 bits or more, and of the four products of two such sums all but the smallest are
 // formed (Ootomo and Yokota, "Recovering single precision accuracy from Tensor Cores", 2022). Each
 // slice's products are summed on their own and then added to the rest in float, because the tensor
-// cores' own additions round towards zero. Measured errors are those of plain float, or smaller.
+// cores' own additions round towards zero. Measured errors are those of plain float, or smaller. (An
+// infinity becomes a NaN; either one shows in the loss.)
 //
 // Two things about latency. The weights do not depend on the kernel before: their first chunks are
 // on their way before this one waits for it (launch.cuh). That is safe because pack_blocks() is not
@@ -42,15 +43,16 @@ __device__ inline void wait_for_groups() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
 }
 
-// A number as the sum of two that TF32 holds (11 bits each): the second is rounded here and cut off
-// by the hardware.
+// A number as the sum of two that TF32 holds, 11 bits each: the first rounded, the second, whose sign
+// is as good as random, cut off by the hardware. The rounding may turn a NaN into something else, but
+// then the second is one.
 struct Pair {
   unsigned big, small;
   __device__ Pair() {}
   __device__ explicit Pair(float x) {
     constexpr unsigned kHalf = 0x1000, kHeld = 0xffffe000;  // of the last place held
     big = (__float_as_uint(x) + kHalf) & kHeld;
-    small = __float_as_uint(x - __uint_as_float(big)) + kHalf;
+    small = __float_as_uint(x - __uint_as_float(big));
   }
 };
 
