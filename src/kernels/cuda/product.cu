@@ -4,17 +4,17 @@
 // the warps' sums meet in shared memory at the end, added in a fixed order.
 //
 // The multiplications run on the tensor cores, and yet are those of float: a number is the sum of
-// two TF32 numbers to 21 bits or more, and of the four products of two such sums all but the smallest are
-// formed (Ootomo and Yokota, "Recovering single precision accuracy from Tensor Cores", 2022). Each
-// slice's products are summed on their own and then added to the rest in float, because the tensor
-// cores' own additions round towards zero. Measured errors are those of plain float, or smaller. (An
-// infinity becomes a NaN; either one shows in the loss.)
+// two TF32 numbers to 21 bits or more, and of the four products of two such sums all but the
+// smallest are formed (Ootomo and Yokota, "Recovering single precision accuracy from Tensor Cores",
+// 2022). Each slice's products are summed on their own and then added to the rest in float, because
+// the tensor cores' own additions round towards zero. Measured errors are those of plain float, or
+// smaller. (An infinity becomes a NaN; either one shows in the loss.)
 //
 // Two things about latency. The weights do not depend on the kernel before: their first chunks are
 // on their way before this one waits for it (launch.cuh). That is safe because pack_blocks() is not
 // the kernel before: fill_rows() comes in between, and has waited for it. And the code is kept
-// short, with loops where one would unroll: at this length of a kernel, fetching instructions costs
-// more than executing them.
+// short, with loops where one would unroll: a kernel of a few microseconds pays for every
+// instruction that it has to fetch.
 #include <algorithm>
 
 #include "kernels/cuda/launch.cuh"
