@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "cuda_data.h"
+#include "kernels/cuda/embedding.h"
 
 namespace nru::kernels::cuda {
 namespace {
@@ -154,6 +155,45 @@ TEST(CudaCalls, StreamsDoNotDisturbEachOther) {
     EXPECT_EQ(data[i].output, want.output);
     EXPECT_EQ(data[i].parameter_gradients, want.parameter_gradients);
   }
+}
+
+TEST(CudaCalls, EmbeddingsGatherAndAddUp) {
+  NRU_NEEDS_CUDA_DEVICE();
+  constexpr int kSteps = 50, kBatch = 33, kClasses = 7, kWidth = 5, kPositions = kSteps * kBatch;
+  const Stream stream;
+  const Philox random(3, kernels::Stream::train_batches);
+  std::vector<std::int32_t> symbols;
+  std::vector<std::int64_t> lengths;
+  for (int b = 0; b < kBatch; ++b) lengths.push_back(1 + random.below(kSteps, 1, b));
+  for (int i = 0; i < kPositions; ++i) {
+    const bool inside = i / kBatch < lengths[i % kBatch];
+    symbols.push_back(inside ? static_cast<std::int32_t>(random.below(kClasses, 0, i)) : -1000000);
+  }
+  auto table = random_values<float>(kClasses * kWidth, 1);
+  auto gradient = random_values<float>(kPositions * kWidth, 2);
+  std::vector<float> rows(kPositions * kWidth, kNan), d_table(kClasses * kWidth, kNan);
+  std::vector<double> want(kClasses * kWidth);
+  for (int i = 0; i < kPositions; ++i) {
+    for (int j = 0; symbols[i] >= 0 && j < kWidth; ++j)
+      want[symbols[i] * kWidth + j] += gradient[i * kWidth + j];
+  }
+  Mirror mirror(stream.handle());
+  for (auto* v : {&table, &gradient, &rows, &d_table}) mirror.add(*v);
+  mirror.add(symbols);
+  mirror.add(lengths);
+  mirror.upload();
+  const Steps steps{0, kSteps, kBatch, mirror.device(lengths.data())};
+  Embedding embedding(stream.handle());
+  embedding.forward(steps, mirror.device(symbols.data()), mirror.device(table.data()), kWidth,
+                    mirror.device(rows.data()));
+  embedding.backward(steps, mirror.device(symbols.data()), kClasses, mirror.device(gradient.data()),
+                     kWidth, mirror.device(d_table.data()));
+  mirror.download();
+  for (int i = 0; i < kPositions; ++i) {
+    for (int j = 0; j < kWidth; ++j)
+      ASSERT_EQ(rows[i * kWidth + j], symbols[i] < 0 ? 0 : table[symbols[i] * kWidth + j]);
+  }
+  EXPECT_LT(relative_distance(d_table, want), 1e-5);
 }
 
 // A butterfly of the size of char-PTB's, complex: beyond the shared memory a kernel gets unasked.

@@ -9,7 +9,10 @@
 #include <cstring>
 #include <functional>
 
+#include "bulk_program.h"
 #include "cuda_data.h"
+#include "kernels/cuda/activation.h"
+#include "kernels/cuda/device_cell.h"
 
 namespace nru::kernels::cuda {
 namespace {
@@ -167,6 +170,48 @@ TEST(CudaSequence, BackwardIsAsCloseToDoubleAsTheCpu) {
     check.outputs();
     check.gradients(false);
   });
+}
+
+// The skeleton with a program that is no cell's: several phases off the path, a part that is no
+// state but gets gradients in bulk and in the loop, and activations of both.
+const DeviceCellEntry bulk_entry("test of phases off the path", [](const Program<float>& program) {
+  using B = BulkProgram;
+  DeviceCell cell;
+  cell.phases = {activation_phase({B::kGate, B::G, /*tanh=*/true}), {}};
+  if (program.phases.size() > 2) {
+    cell.phases.push_back(activation_phase({B::kU, B::U, /*tanh=*/true}));
+    cell.phases.push_back({});
+  }
+  return cell;
+});
+
+TEST(CudaSequence, PhasesOffThePathAreRight) {
+  NRU_NEEDS_CUDA_DEVICE();
+  const Stream stream;
+  for (int output : {BulkProgram::kY, BulkProgram::kGate}) {
+    for (const RunCase& run : run_cases()) {
+      for (StepProducts products : {StepProducts::tiles, StepProducts::cublas}) {
+        SCOPED_TRACE(run.name + ", output " + std::to_string(output));
+        SequenceData<float> device(bulk_program<float>(output), run), host = device;
+        SequenceData<double> exact(bulk_program<double>(output), run);
+        Sequence sequence(device.program, {.stream = stream.handle(), .step_products = products});
+        kernels::Sequence<float> host_sequence(host.program, 1);
+        kernels::Sequence<double> exact_sequence(exact.program, 1);
+        const double loss = train(device, sequence, stream.handle()).loss;
+        host.train(host_sequence);
+        EXPECT_NEAR(loss, exact.train(exact_sequence).loss, 1e-6 * loss);
+        const Against trained(device, host, exact, 1);
+        trained.outputs();
+        trained.gradients(true);
+        forward_backward(device, sequence, stream.handle());
+        host.forward(host_sequence, true);
+        host.backward(host_sequence);
+        exact.forward(exact_sequence, true);
+        exact.backward(exact_sequence);
+        Against(device, host, exact, 1).gradients(false);
+      }
+    }
+  }
 }
 
 TEST(CudaSequence, EveryWayToFormTheProductsIsRight) {

@@ -51,6 +51,17 @@ struct LoadInput {
   }
 };
 
+struct Gather {
+  Steps steps;
+  const std::int32_t* symbols;
+  const float* table;
+  int width;
+  float* to;
+  __device__ void operator()(long long row, int j) const {
+    to[row * width + j] = finished(steps, row) ? 0.f : table[symbols[row] * width + j];
+  }
+};
+
 struct CopySteps {
   Steps steps;
   bool zero_finished;
@@ -170,6 +181,12 @@ void load_input(const Steps& steps, const float* dense, const std::int32_t* symb
   if (dense) dense += before * width;
   if (symbols) symbols += before;
   for_each("load_input", steps.rows(), width, stream, LoadInput{steps, dense, symbols, width, to});
+}
+
+void gather_rows(const Steps& steps, const std::int32_t* symbols, const float* table, int width,
+                 float* to, cudaStream_t stream) {
+  symbols += static_cast<size_t>(steps.begin) * steps.batch;
+  for_each("gather_rows", steps.rows(), width, stream, Gather{steps, symbols, table, width, to});
 }
 
 void copy_steps_out(const Steps& steps, bool zero_finished, const float* from, int ld, int width,

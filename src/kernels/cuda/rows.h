@@ -31,6 +31,10 @@ struct Steps {
 void load_input(const Steps& steps, const float* dense, const std::int32_t* symbols, int width,
                 float* to, cudaStream_t stream);
 
+// Rows of a table [.., width] by symbol, zero for finished rows.
+void gather_rows(const Steps& steps, const std::int32_t* symbols, const float* table, int width,
+                 float* to, cudaStream_t stream);
+
 // As copy_rows for the rows of some steps, into those of the whole sequence; finished rows become
 // zero if asked for.
 void copy_steps_out(const Steps& steps, bool zero_finished, const float* from, int ld, int width,
