@@ -1,7 +1,8 @@
 // The factored memory write with linear heads: rank one.
 //
 // All heads share q, so with A = sum_i c_i gain_i p_i and Q = q / |q| the write is A Q^T, for the
-// write and the erase side each. Everything but the memory itself lives in shared memory.
+// write and the erase side each. All that a row reads is loaded at once, because the kernel is over
+// in a few latencies of memory.
 #include "kernels/cuda/nru_write.cuh"
 
 namespace nru::kernels::cuda {
@@ -9,7 +10,7 @@ namespace {
 
 // Views of a row's shared memory: u as the head outputs lie, then what is made of them.
 struct Shared {
-  float *u, *gain, *live, *scale, *norms, *rows, *d_rows, *dots;
+  float *u, *gain, *live, *scale, *norms, *rows, *d_rows, *dots, *memory;
   __device__ Shared(float* base, const NruWriteSizes& s) {
     u = base;
     gain = u + 2 * s.k + 4 * s.r;  // gain, live, scale: as aux
@@ -18,10 +19,11 @@ struct Shared {
     norms = scale + 2;           // [2k + 2]
     rows = norms + 2 * s.k + 2;  // A [2, R]
     d_rows = rows + 2 * s.R;
-    dots = d_rows + 2 * s.R;  // [2k + 2]
+    dots = d_rows + 2 * s.R;      // [2k + 2]
+    memory = dots + 2 * s.k + 2;  // m', or the gradient D of m
   }
   static size_t bytes(const NruWriteSizes& s) {
-    return sizeof(float) * (10 * s.k + 4 * s.r + 4 * s.R + 8);
+    return sizeof(float) * (10 * s.k + 4 * s.r + 4 * s.R + 6 + s.m);
   }
 };
 
@@ -30,8 +32,9 @@ __device__ inline float safe_norm(float* x, float* origin, int n) {
   const float largest = usable_magnitude(x, origin, n);
   if (largest < FLT_MIN) return 0;
   if (largest > kLargestNorm) return largest;
+  const float inverse = 1.f / largest;
   float sum = 0;
-  for (int j = threadIdx.x % 32; j < n; j += 32) sum += pow5(fabsf(x[j] / largest));
+  for (int j = threadIdx.x % 32; j < n; j += 32) sum += pow5(fabsf(x[j] * inverse));
   return largest * fifth_root(warp_sum(sum));
 }
 
@@ -58,6 +61,8 @@ __global__ void linear_kernel(const NruWriteSizes s, const NruWriteRows rows) {
   float* u = rows.heads + row * rows.ld_heads;
   float* aux = rows.aux + row * rows.ld_aux;
   for (int j = threadIdx.x; j < s.outputs; j += blockDim.x) sh.u[j] = u[j];
+  for (int j = threadIdx.x; j < s.m; j += blockDim.x)
+    sh.memory[j] = rows.m_prev[row * rows.ld_m + j];
   __syncthreads();
   for (int g = warp; g < 2 * s.k + 2; g += warps) {  // a warp per p_i and q
     const bool head = g < 2 * s.k;
@@ -78,12 +83,11 @@ __global__ void linear_kernel(const NruWriteSizes s, const NruWriteRows rows) {
   for (int t = threadIdx.x; t < 4 * s.k + 2; t += blockDim.x) aux[t] = sh.gain[t];
   write_rows(s, sh, false);
   __syncthreads();
-  const float *m_prev = rows.m_prev + row * rows.ld_m, *q0 = sh.u + q_at(s, 0),
-              *q1 = sh.u + q_at(s, 1);
+  const float *q0 = sh.u + q_at(s, 0), *q1 = sh.u + q_at(s, 1);
   float* m = rows.m + row * rows.ld_m;
   for (int j = threadIdx.x; j < s.m; j += blockDim.x) {
     const int a = j / s.r, b = j % s.r;
-    const float written = fmaf(sh.rows[a], q0[b] * sh.scale[0], m_prev[j]);
+    const float written = fmaf(sh.rows[a], q0[b] * sh.scale[0], sh.memory[j]);
     m[j] = fmaf(sh.rows[s.R + a], q1[b] * sh.scale[1], written);
   }
 }
@@ -95,10 +99,11 @@ __global__ void linear_backward_kernel(const NruWriteSizes s, const NruWriteRows
   const int warp = threadIdx.x / 32, warps = blockDim.x / 32;
   const size_t row = blockIdx.x;
   const float *u = rows.heads + row * rows.ld_heads, *aux = rows.aux + row * rows.ld_aux;
-  const float* D = rows.d_m + row * rows.ld_m;
+  const float* D = sh.memory;
   float* d_u = rows.d_heads + row * rows.ld_heads;
   for (int j = threadIdx.x; j < s.outputs; j += blockDim.x) sh.u[j] = u[j];
   for (int t = threadIdx.x; t < 4 * s.k + 2; t += blockDim.x) sh.gain[t] = aux[t];
+  for (int j = threadIdx.x; j < s.m; j += blockDim.x) sh.memory[j] = rows.d_m[row * rows.ld_m + j];
   __syncthreads();
   write_rows(s, sh, true);
   for (int g = warp; g < 2 * s.R; g += warps) {  // D Q, a warp per row of it

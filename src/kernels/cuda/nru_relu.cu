@@ -13,7 +13,7 @@ struct SignedSums {  // S(x+) and S(x-), S(y) = sum y^5
 
 // Views of a row's shared memory.
 struct Shared {
-  float *u, *gain, *live, *scale, *magnitude, *along, *plus, *minus, *d_plus, *d_minus;
+  float *u, *gain, *live, *scale, *magnitude, *along, *plus, *minus, *d_plus, *d_minus, *memory;
   SignedSums* sums;
   __device__ Shared(float* base, const NruWriteSizes& s) {
     sums = reinterpret_cast<SignedSums*>(base);  // [2k + 2]: the p_i, then the q
@@ -27,9 +27,10 @@ struct Shared {
     minus = plus + 2 * s.R;
     d_plus = minus + 2 * s.R;
     d_minus = d_plus + 2 * s.R;
+    memory = d_minus + 2 * s.R;  // m', or the gradient D of m
   }
   static size_t bytes(const NruWriteSizes& s) {
-    return sizeof(float) * (14 * s.k + 4 * s.r + 8 * s.R + 8);
+    return sizeof(float) * (14 * s.k + 4 * s.r + 8 * s.R + 8 + s.m);
   }
 };
 
@@ -70,6 +71,8 @@ __global__ void relu_kernel(const NruWriteSizes s, const NruWriteRows rows) {
   float* u = rows.heads + row * rows.ld_heads;
   float* aux = rows.aux + row * rows.ld_aux;
   for (int j = threadIdx.x; j < s.outputs; j += blockDim.x) sh.u[j] = u[j];
+  for (int j = threadIdx.x; j < s.m; j += blockDim.x)
+    sh.memory[j] = rows.m_prev[row * rows.ld_m + j];
   __syncthreads();
   for (int g = warp; g < 2 * s.k + 2; g += warps) {  // a warp per p_i and q
     const bool head = g < 2 * s.k;
@@ -96,11 +99,10 @@ __global__ void relu_kernel(const NruWriteSizes s, const NruWriteRows rows) {
   for (int t = threadIdx.x; t < 4 * s.k + 2; t += blockDim.x) aux[t] = sh.gain[t];
   write_rows(s, sh, false);
   __syncthreads();
-  const float* m_prev = rows.m_prev + row * rows.ld_m;
   float* m = rows.m + row * rows.ld_m;
   for (int j = threadIdx.x; j < s.m; j += blockDim.x) {
     const int a = j / s.r, b = j % s.r;
-    float value = m_prev[j];
+    float value = sh.memory[j];
     for (int side = 0; side < 2; ++side) {
       const float Q = sh.scale[side] * sh.u[q_at(s, side) + b];
       value = fmaf(Q > 0.f ? sh.plus[side * s.R + a] : sh.minus[side * s.R + a], Q, value);
@@ -116,10 +118,11 @@ __global__ void relu_backward_kernel(const NruWriteSizes s, const NruWriteRows r
   const int warp = threadIdx.x / 32, warps = blockDim.x / 32, lane = threadIdx.x % 32;
   const size_t row = blockIdx.x;
   const float *u = rows.heads + row * rows.ld_heads, *aux = rows.aux + row * rows.ld_aux;
-  const float* D = rows.d_m + row * rows.ld_m;
+  const float* D = sh.memory;
   float* d_u = rows.d_heads + row * rows.ld_heads;
   for (int j = threadIdx.x; j < s.outputs; j += blockDim.x) sh.u[j] = u[j];
   for (int t = threadIdx.x; t < 4 * s.k + 2; t += blockDim.x) sh.gain[t] = aux[t];
+  for (int j = threadIdx.x; j < s.m; j += blockDim.x) sh.memory[j] = rows.d_m[row * rows.ld_m + j];
   __syncthreads();
   write_rows(s, sh, true);
   for (int g = warp; g < 2 * s.R; g += warps) {  // D Q over q > 0 and over q < 0

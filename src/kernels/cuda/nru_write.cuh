@@ -22,11 +22,11 @@ __device__ inline void count_event(std::int64_t* events, Event event) {
   atomicAdd(reinterpret_cast<unsigned long long*>(events) + event, 1ULL);
 }
 
-// x^(1/5). powf is off by several units in the last place, five times of which would stay where the
-// gradient through the norm should cancel; a Newton step leaves about one.
+// x^(1/5). The power is off by several units in the last place, five times of which would stay
+// where the gradient through the norm should cancel; a Newton step leaves about one.
 __device__ inline float fifth_root(float x) {
   if (x < 1e-30f) return powf(x, 0.2f);
-  const float y = powf(x, -0.2f), rest = fmaf(-x, pow5(y), 1.f);
+  const float y = exp2f(-0.2f * __log2f(x)), rest = fmaf(-x, pow5(y), 1.f);
   return 1.f / fmaf(0.2f * y, rest, y);
 }
 
