@@ -19,15 +19,20 @@ if(cuda_sources AND NRU_CUDA)
                           CUDA_ARCHITECTURES "${CMAKE_CUDA_ARCHITECTURES}")
     # constexpr functions of plain headers may be called on the device.
     target_compile_options(nru_core PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>)
-    target_link_libraries(nru_core PUBLIC CUDA::cudart CUDA::cublas)
+    # Neither costs a machine without CUDA anything: the runtime is linked in, cuBLAS is loaded when
+    # it is first needed.
+    target_link_libraries(nru_core PUBLIC CUDA::cudart_static ${CMAKE_DL_LIBS})
     target_compile_definitions(nru_core PUBLIC NRU_HAS_CUDA=1)
+    set_property(
+      SOURCE ${PROJECT_SOURCE_DIR}/src/kernels/cuda/gemm.cpp APPEND
+      PROPERTY COMPILE_DEFINITIONS NRU_CUDA_LIBRARY_DIR="${CUDAToolkit_LIBRARY_DIR}")
   elseif(NRU_CUDA STREQUAL ON)
     message(FATAL_ERROR "NRU_CUDA is ON but no nvcc was found: put it on PATH, or set CUDACXX")
   endif()
 endif()
 
 # Times the kernels; built on demand (ninja cuda_update).
-if(TARGET CUDA::cublas AND EXISTS ${PROJECT_SOURCE_DIR}/bench/cuda_update.cpp)
+if(TARGET CUDA::cudart_static AND EXISTS ${PROJECT_SOURCE_DIR}/bench/cuda_update.cpp)
   add_executable(cuda_update EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/cuda_update.cpp)
   target_link_libraries(cuda_update PRIVATE nru_core nru_common)
 endif()
