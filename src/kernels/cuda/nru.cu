@@ -77,6 +77,7 @@ NruWriteSizes::NruWriteSizes(const NruShape& s)
       direction_size(s.direction_size()),
       root(s.direction == NruDirection::per_head ? direction_size / (2 * s.heads)
                                                  : direction_size / 2),
-      relu(s.relu_heads) {}
+      relu(s.relu_heads),
+      multiply(s.multiply_memory) {}
 
 }  // namespace nru::kernels::cuda

@@ -1,5 +1,6 @@
 // The memory write of the NRU in its general form, for any number of heads and any way to make the
-// directions: V = direction(u) [k*m], v_i = f(V_i) / max(|f(V_i)|_5, 1e-12).
+// directions: V = direction(u) [k*m], v_i = f(V_i) / max(|f(V_i)|_5, 1e-12). The heads' sum s is
+// added to the memory, or multiplies it; then ds = D m' and dm' = D s, with D = dm.
 //
 // V is never stored: its numbers are formed again from u (cached) wherever they are needed, so the
 // size of a row has no limit but that of the norms in shared memory.
@@ -73,6 +74,17 @@ __device__ inline void settle_all(const NruWriteSizes& s, const float* u, Head* 
   }
 }
 
+// Number j of c0 sum_i (alpha_i v_i^w - beta_i v_i^e).
+__device__ inline float heads_sum(const NruWriteSizes& s, const float* u, const Head* heads,
+                                  int j) {
+  float sum = 0;
+  for (int h = 0; h < 2 * s.k; ++h) {
+    const float c = (h < s.k ? s.combine : -s.combine) * rectified(s, u[h]);
+    sum = fmaf(c, direction_of_head(s, side_of(s, u, h / s.k), heads[h], h % s.k * s.m + j), sum);
+  }
+  return sum;
+}
+
 __global__ void general_kernel(const NruWriteSizes s, const NruWriteRows rows) {
   extern __shared__ Head heads[];  // [2k]
   after_previous();
@@ -81,21 +93,18 @@ __global__ void general_kernel(const NruWriteSizes s, const NruWriteRows rows) {
   settle_all(s, u, heads, rows.events + row * kEvents);
   __syncthreads();
   for (int j = threadIdx.x; j < s.m; j += blockDim.x) {
-    float change = 0;
-    for (int h = 0; h < 2 * s.k; ++h) {
-      const float c = (h < s.k ? s.combine : -s.combine) * rectified(s, u[h]);
-      const float v = direction_of_head(s, side_of(s, u, h / s.k), heads[h], h % s.k * s.m + j);
-      change = fmaf(c, v, change);
-    }
-    rows.m[row * rows.ld_m + j] = rows.m_prev[row * rows.ld_m + j] + change;
+    const float sum = heads_sum(s, u, heads, j), m_prev = rows.m_prev[row * rows.ld_m + j];
+    rows.m[row * rows.ld_m + j] = s.multiply ? m_prev * sum : m_prev + sum;
   }
 }
 
 struct Backward {
   const NruWriteSizes& s;
-  const float *u, *D;
+  const float *u, *m_prev, *D;
   const Head* heads;
   const float* dots;
+  // Gradient of number j of the heads' sum.
+  __device__ float sum_gradient(int j) const { return s.multiply ? D[j] * m_prev[j] : D[j]; }
   // Gradient of number e of a side's directions.
   __device__ float direction_gradient(int side, int e) const {
     const int head = side * s.k + e / s.m;
@@ -104,7 +113,7 @@ struct Backward {
     const float x = direction_of_head(s, side_of(s, u, side), heads[head], e);
     if (s.relu && !(x > 0.f)) return 0;
     const float c = (side ? -s.combine : s.combine) * alpha * heads[head].inverse;
-    return c * (D[e % s.m] - dots[head] * signed_pow4(x));
+    return c * (sum_gradient(e % s.m) - dots[head] * signed_pow4(x));
   }
 };
 
@@ -117,15 +126,16 @@ __global__ void general_backward_kernel(const NruWriteSizes s, const NruWriteRow
   float* dots = reinterpret_cast<float*>(heads + 2 * s.k);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
   const size_t row = blockIdx.x;
-  const float *u = rows.heads + row * rows.ld_heads, *D = rows.d_m + row * rows.ld_m;
-  float* d_u = rows.d_heads + row * rows.ld_heads;
+  const float* u = rows.heads + row * rows.ld_heads;
+  float *D = rows.d_m + row * rows.ld_m, *d_u = rows.d_heads + row * rows.ld_heads;
+  const Backward back{s, u, rows.m_prev + row * rows.ld_m, D, heads, dots};
   settle_all(s, u, heads, nullptr);  // the forward pass has counted
   __syncthreads();
-  for (int h = warp; h < 2 * s.k; h += warps) {  // <D, v_i>
+  for (int h = warp; h < 2 * s.k; h += warps) {  // <ds, v_i>
     float dot = 0;
     for (int j = lane; j < s.m; j += 32) {
-      dot = fmaf(D[j], direction_of_head(s, side_of(s, u, h / s.k), heads[h], h % s.k * s.m + j),
-                 dot);
+      dot = fmaf(back.sum_gradient(j),
+                 direction_of_head(s, side_of(s, u, h / s.k), heads[h], h % s.k * s.m + j), dot);
     }
     dot = warp_sum(dot);
     if (lane == 0) {
@@ -134,7 +144,6 @@ __global__ void general_backward_kernel(const NruWriteSizes s, const NruWriteRow
     }
   }
   __syncthreads();
-  const Backward back{s, u, D, heads, dots};
   const int half = s.direction_size / 2, block_size = s.root * s.root;
   for (int side = 0; side < 2; ++side) {
     const float* from = side_of(s, u, side);
@@ -157,6 +166,9 @@ __global__ void general_backward_kernel(const NruWriteSizes s, const NruWriteRow
       if (lane == 0) to[t] = sum;
     }
   }
+  if (!s.multiply) return;
+  __syncthreads();  // all have read D
+  for (int j = threadIdx.x; j < s.m; j += blockDim.x) D[j] *= heads_sum(s, u, heads, j);
 }
 
 }  // namespace

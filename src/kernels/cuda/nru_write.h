@@ -20,7 +20,7 @@ struct NruWriteSizes {
   NruDirection direction;
   int direction_size;  // numbers of one side
   int root;            // p q^T is root x root
-  bool relu;
+  bool relu, multiply;
   explicit NruWriteSizes(const NruShape& shape);
 };
 
@@ -32,7 +32,7 @@ struct NruWriteRows {
   float* m;
   std::int64_t* events;
   // Backward:
-  const float* d_m;
+  float* d_m;  // of m in; of m' out, as far as m' reaches m directly
   float* d_heads;
 };
 

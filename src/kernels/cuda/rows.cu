@@ -31,8 +31,9 @@ struct Copy {
   const float* from;
   float* to;
   int from_ld, to_ld;
+  float otherwise;
   __device__ void operator()(long long row, int j) const {
-    to[row * to_ld + j] = from ? from[row * from_ld + j] : 0.f;
+    to[row * to_ld + j] = from ? from[row * from_ld + j] : otherwise;
   }
 };
 
@@ -171,8 +172,8 @@ void fill_rows(float* to, int ld, int width, long long rows, const float* values
 }
 
 void copy_rows(const float* from, int from_ld, float* to, int to_ld, int width, long long rows,
-               cudaStream_t stream) {
-  for_each("copy_rows", rows, width, stream, Copy{from, to, from_ld, to_ld});
+               cudaStream_t stream, float otherwise) {
+  for_each("copy_rows", rows, width, stream, Copy{from, to, from_ld, to_ld, otherwise});
 }
 
 void load_input(const Steps& steps, const float* dense, const std::int32_t* symbols, int width,

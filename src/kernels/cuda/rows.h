@@ -14,9 +14,9 @@ namespace nru::kernels::cuda {
 void fill_rows(float* to, int ld, int width, long long rows, const float* values,
                cudaStream_t stream);
 
-// [rows, width] from one distance of rows to another; from null: zero.
+// [rows, width] from one distance of rows to another; from null: `otherwise` everywhere.
 void copy_rows(const float* from, int from_ld, float* to, int to_ld, int width, long long rows,
-               cudaStream_t stream);
+               cudaStream_t stream, float otherwise = 0);
 
 // Steps of a batch: [steps, batch] rows, the first of them step `begin` of the sequence; a row is
 // finished from step lengths[row] on (null: never).

@@ -97,7 +97,7 @@ void Sequence::State::begin_forward(const SequenceCall& call, int window, bool k
     const int part = states[s];
     const float* from = inputs.initial ? inputs.initial[s] : nullptr;
     copy_rows(from, width(part), at(part, 0, inputs.batch), ld[part], width(part), inputs.batch,
-              stream);
+              stream, static_cast<float>(program->parts[part].initial));
   }
 }
 
