@@ -1,22 +1,38 @@
-# The CUDA kernels, src/kernels/cuda/*.cu: torch-free, so nvcc compiles them even without a GPU or
-# a CUDA build of torch. Their object files join nru_core's.
+# The CUDA kernels, src/kernels/cuda: torch-free, so nvcc compiles them even without a GPU or a CUDA
+# build of torch. Their object files join nru_core's. The host side there is plain C++ and goes
+# through the C++ compiler: faster, and with all its warnings.
 file(GLOB cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/kernels/cuda/*.cu)
+nru_sources(cuda_host_sources src/kernels/cuda)
 if(cuda_sources AND NRU_CUDA)
   include(CheckLanguage)
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
     if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-      set(CMAKE_CUDA_ARCHITECTURES 80 90) # A100 and H100; newer ones through 90's PTX
+      # A100 and H100, and through 90's PTX what comes after them; every further one costs compile time.
+      set(CMAKE_CUDA_ARCHITECTURES 80-real 90)
     endif()
     enable_language(CUDA)
     find_package(CUDAToolkit REQUIRED)
-    target_sources(nru_core PRIVATE ${cuda_sources})
+    target_sources(nru_core PRIVATE ${cuda_sources} ${cuda_host_sources})
     set_target_properties(
       nru_core PROPERTIES CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON
                           CUDA_ARCHITECTURES "${CMAKE_CUDA_ARCHITECTURES}")
-    target_link_libraries(nru_core PUBLIC CUDA::cudart)
+    # constexpr functions of plain headers may be called on the device.
+    target_compile_options(nru_core PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>)
+    # Neither costs a machine without CUDA anything: the runtime is linked in, cuBLAS is loaded when
+    # it is first needed.
+    target_link_libraries(nru_core PUBLIC CUDA::cudart_static ${CMAKE_DL_LIBS})
     target_compile_definitions(nru_core PUBLIC NRU_HAS_CUDA=1)
+    set_property(
+      SOURCE ${PROJECT_SOURCE_DIR}/src/kernels/cuda/gemm.cpp APPEND
+      PROPERTY COMPILE_DEFINITIONS NRU_CUDA_LIBRARY_DIR="${CUDAToolkit_LIBRARY_DIR}")
   elseif(NRU_CUDA STREQUAL ON)
     message(FATAL_ERROR "NRU_CUDA is ON but no nvcc was found: put it on PATH, or set CUDACXX")
   endif()
+endif()
+
+# Times the kernels; built on demand (ninja cuda_update).
+if(TARGET CUDA::cudart_static AND EXISTS ${PROJECT_SOURCE_DIR}/bench/cuda_update.cpp)
+  add_executable(cuda_update EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/cuda_update.cpp)
+  target_link_libraries(cuda_update PRIVATE nru_core nru_common)
 endif()

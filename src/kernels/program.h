@@ -11,6 +11,7 @@
 // (sequence.h); a cell contributes one Program. Nothing here knows torch.
 #pragma once
 
+#include <any>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -109,6 +110,11 @@ struct Phase {
 
 template <class T>
 struct Program {
+  // Name and shape (LstmShape, ...) of the cell: how other devices find their own pointwise
+  // functions for these phases.
+  std::string cell;
+  std::any shape;
+
   std::vector<Part> parts;
   std::vector<Parameter> parameters;
   std::vector<Phase<T>> phases;

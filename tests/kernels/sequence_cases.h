@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdint>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <ostream>
 #include <string>
@@ -261,6 +262,24 @@ struct SequenceData {
   std::vector<const T*> parameter_table_, initial_table_, final_gradient_table_;
   std::vector<T*> states_table_, final_table_, parameter_gradient_table_, initial_gradient_table_;
 };
+
+// Nothing behind a row's length may be looked at: NaN and nonsense in its place must not matter.
+template <class T>
+void spoil_what_lies_behind(SequenceData<T>& data) {
+  constexpr T kNan = std::numeric_limits<T>::quiet_NaN();
+  const int I = data.input_width(), H = data.output_width(), B = data.run.batch;
+  for (int t = 0; t < data.run.steps; ++t) {
+    for (int b = 0; b < B; ++b) {
+      if (t < data.lengths[b]) continue;
+      const int position = t * B + b;
+      std::fill_n(data.dense.begin() + position * I, I, kNan);
+      std::fill_n(data.output_gradient.begin() + position * H, H, kNan);
+      data.targets[position] = -1000000;
+      data.weights[position] = std::numeric_limits<float>::quiet_NaN();
+      if (!data.symbols.empty()) data.symbols[position] = -1000000;
+    }
+  }
+}
 
 // A test case: a cell and the shape of a run.
 using SequenceCase = std::tuple<CellCase, RunCase>;

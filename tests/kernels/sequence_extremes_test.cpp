@@ -9,6 +9,7 @@
 #include <numeric>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -40,19 +41,19 @@ void expect_finite(const SequenceData<float>& data) {
 }
 
 template <class T>
-std::vector<T>& parameter(SequenceData<T>& data, const std::string& name) {
+std::vector<T>& parameter(SequenceData<T>& data, std::string_view name) {
   for (std::size_t p = 0; p < data.parameters.size(); ++p) {
     if (data.program->parameters[p].name == name) return data.parameters[p];
   }
-  throw std::out_of_range(name);
+  throw std::out_of_range(std::string(name));
 }
 
 template <class T>
-const std::vector<T>& gradient(const SequenceData<T>& data, const std::string& name) {
+const std::vector<T>& gradient(const SequenceData<T>& data, std::string_view name) {
   for (std::size_t p = 0; p < data.parameters.size(); ++p) {
     if (data.program->parameters[p].name == name) return data.parameter_gradients[p];
   }
-  throw std::out_of_range(name);
+  throw std::out_of_range(std::string(name));
 }
 
 void multiply_all(std::vector<float>& values, float factor) {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "bulk_program.h"
 #include "sequence_cases.h"
 
 namespace nru::kernels {
@@ -183,65 +184,9 @@ TEST_P(SequenceGradient, BackwardEqualsTrain) {
   }
 }
 
-// A program with phases off the recurrent path, which run over many steps at once, with parts that
-// several phases read, on and off the path:
-//   g = tanh(G [x; s']);  s = W [g; s'] + b;  u = tanh(A [s; g]);  y = C [u; s]
-// The output is y, or g, which is made on the path but carried nowhere.
-constexpr int kState = 1, kGate = 2, kU = 3, kY = 4;
-
-void tanh_forward(int part, const Rows<double>& rows) {
-  for (int i = 0; i < rows.count * rows.ld[part]; ++i)
-    rows.current[part][i] = std::tanh(rows.current[part][i]);
-}
-
-void tanh_backward(int part, const Rows<double>& rows) {
-  for (int i = 0; i < rows.count * rows.ld[part]; ++i) {
-    const double value = rows.current[part][i];
-    rows.d_pre[i] = rows.gradient[part][i] * (1 - value * value);
-  }
-}
-
-Phase<double> linear_phase(int part, std::vector<Segment> segments, int bias, bool recurrent) {
-  return {part,
-          std::move(segments),
-          bias,
-          [](const Rows<double>&) {},
-          [part](const Rows<double>& rows) {
-            std::copy_n(rows.gradient[part], rows.count * rows.ld[part], rows.d_pre);
-          },
-          recurrent};
-}
-
-Phase<double> tanh_phase(int part, std::vector<Segment> segments, bool recurrent) {
-  return {part,
-          std::move(segments),
-          -1,
-          [part](const Rows<double>& rows) { tanh_forward(part, rows); },
-          [part](const Rows<double>& rows) { tanh_backward(part, rows); },
-          recurrent};
-}
-
-std::shared_ptr<const Program<double>> bulk_program(int output) {
-  constexpr int I = 3, H = 5, G = 6, U = 7, Y = 9;
-  Program<double> p;
-  p.parts = {{"x", I, PartKind::input}, {"s", H, PartKind::state}, {"g", G}, {"u", U}, {"y", Y}};
-  p.parameters = {{"G", G, I + H}, {"W", H, G + H}, {"b", H}, {"A", U, H + G}, {"C", Y, U + H}};
-  p.phases = {tanh_phase(kGate, {{kInput, false, 0, 0}, {kState, true, 0, I}}, true),
-              linear_phase(kState, {{kGate, false, 1, 0}, {kState, true, 1, G}}, 2, true),
-              tanh_phase(kU, {{kState, false, 3, 0}, {kGate, false, 3, H}}, false),
-              linear_phase(kY, {{kU, false, 4, 0}, {kState, false, 4, U}}, -1, false)};
-  if (output == kGate) {  // nothing off the path is left then
-    p.phases.resize(2);
-    p.parts.resize(3);
-    p.parameters.resize(3);
-  }
-  p.output = output;
-  return std::make_shared<Program<double>>(std::move(p));
-}
-
 void check_bulk_program(int output, const RunCase& run) {
   SCOPED_TRACE(testing::Message() << run.name << ", output " << output);
-  Data trained(bulk_program(output), run), backward = trained;
+  Data trained(bulk_program<double>(output), run), backward = trained;
   Sequence<double> sequence(trained.program, 1), probe(trained.program, 1);
   trained.train(sequence);
   Data data = trained;
@@ -265,8 +210,8 @@ void check_bulk_program(int output, const RunCase& run) {
 
 TEST(SequenceBulkPhases, MatchDifferences) {
   for (const RunCase& run : run_cases()) {
-    check_bulk_program(kY, run);
-    check_bulk_program(kGate, run);
+    check_bulk_program(BulkProgram::kY, run);
+    check_bulk_program(BulkProgram::kGate, run);
   }
 }
 

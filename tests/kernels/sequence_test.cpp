@@ -169,23 +169,6 @@ SequenceData<double> row_alone(const CellCase& cell, const SequenceData<double>&
   return alone;
 }
 
-// Nothing behind a row's length is looked at.
-template <class T>
-void spoil_what_lies_behind(SequenceData<T>& data) {
-  const int I = data.input_width(), H = data.output_width(), B = data.run.batch;
-  for (int t = 0; t < data.run.steps; ++t) {
-    for (int b = 0; b < B; ++b) {
-      if (t < data.lengths[b]) continue;
-      const int position = t * B + b;
-      std::fill_n(data.dense.begin() + position * I, I, T(kNan));
-      std::fill_n(data.output_gradient.begin() + position * H, H, T(kNan));
-      data.targets[position] = -1000000;
-      data.weights[position] = kNan;
-      if (!data.symbols.empty()) data.symbols[position] = -1000000;
-    }
-  }
-}
-
 TEST_P(SequenceLengths, BatchEqualsItsRowsAlone) {
   SequenceData<double> batch(cell(), run());
   spoil_what_lies_behind(batch);

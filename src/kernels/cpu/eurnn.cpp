@@ -104,6 +104,8 @@ Program<T> program(const EurnnShape& shape) {
   using Index = eurnn::Index<P>;
   const int I = shape.input, n = shape.hidden, angles = Butterfly(n).angles();
   Program<T> p;
+  p.cell = "eurnn";
+  p.shape = shape;
   p.parts = {
       {"x", I, PartKind::input}, {"h", P * n, PartKind::state, /*carries=*/true}, {"z", P * n}};
   if (P == 2) p.parts.push_back({"re", n});

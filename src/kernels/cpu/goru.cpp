@@ -136,6 +136,8 @@ template <class T>
 Program<T> program(const GoruShape& shape) {
   const int I = shape.input, n = shape.hidden;
   Program<T> p;
+  p.cell = "goru";
+  p.shape = shape;
   p.parts = {{"x", I, PartKind::input},
              {"h", n, PartKind::state, /*carries=*/true},
              {"gates", 2 * n},

@@ -186,6 +186,8 @@ template <class T>
 Program<T> program(const GruShape& shape) {
   const int I = shape.input, H = shape.hidden;
   Program<T> p;
+  p.cell = "gru";
+  p.shape = shape;
   p.parts = {{"x", I, PartKind::input},
              {"h", H, PartKind::state, /*carries=*/true},
              {"rz", 2 * H},

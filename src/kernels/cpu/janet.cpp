@@ -83,6 +83,8 @@ Program<T> program(const JanetShape& shape) {
   const bool beta = shape.beta != 0;
   const T e = static_cast<T>(std::exp(shape.beta));
   Program<T> p;
+  p.cell = "janet";
+  p.shape = shape;
   p.parts = {
       {"x", I, PartKind::input}, {"h", H, PartKind::state, /*carries=*/true}, {"gates", 2 * H}};
   p.parameters = {{"weight_ih", 2 * H, I}, {"weight_hh", 2 * H, H}, {"bias_ih", 2 * H}};

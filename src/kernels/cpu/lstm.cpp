@@ -111,6 +111,8 @@ template <class T>
 Program<T> program(const LstmShape& shape) {
   const int I = shape.input, H = shape.hidden;
   Program<T> p;
+  p.cell = "lstm";
+  p.shape = shape;
   p.parts = {{"x", I, PartKind::input},
              {"h", H, PartKind::state},
              {"c", H, PartKind::state, /*carries=*/true},

@@ -140,6 +140,8 @@ Program<T> program(const NruShape& shape) {
   const int I = shape.input, H = shape.hidden, M = shape.memory, U = shape.head_outputs();
   const int seen = shape.heads_see_input ? I : 0;
   Program<T> p;
+  p.cell = "nru";
+  p.shape = shape;
   p.parts = {
       {"x", I, PartKind::input},
       {"h", H, PartKind::state},

@@ -25,6 +25,8 @@ template <class T>
 Program<T> program(const RnnShape& shape) {
   const int I = shape.input, H = shape.hidden;
   Program<T> p;
+  p.cell = "rnn";
+  p.shape = shape;
   p.parts = {{"x", I, PartKind::input}, {"h", H, PartKind::state}};
   p.parameters = {{"weight_ih", H, I}, {"weight_hh", H, H}, {"bias_ih", H}};
   Activation f{.part = kH, .width = H, .tanh = shape.tanh};

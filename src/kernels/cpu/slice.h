@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/backward_plan.h"
 #include "kernels/cpu/buffer.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/packed_program.h"
@@ -64,7 +65,6 @@ class Slice {
   void copy_out(int part, int slot, int begin, int end, const SequenceInputs<T>& inputs,
                 bool zero_finished, T* destination);
 
-  void plan_backward();
   void size_gradients(const SliceCall<T>& call);
   void load_final_gradient(const SliceCall<T>& call);
   void clear_parameter_gradients(const SliceCall<T>& call);
@@ -84,7 +84,7 @@ class Slice {
   int first_row_, rows_;
   std::vector<int> ld_;             // by part
   std::vector<int> states_;         // the state parts
-  std::vector<char> accumulate_;    // by segment over all phases: the product adds to what is there
+  BackwardPlan plan_;
   std::vector<Buffer<T>> storage_;  // by part: [slots, rows, ld]
   std::vector<T*> current_;         // rows_at() fills these
   std::vector<const T*> previous_;
@@ -95,8 +95,6 @@ class Slice {
   std::vector<Buffer<T>> d_pre_;     // by phase: [chunk, rows, ld]
   std::vector<Buffer<T>>
       bulk_;  // by part: [chunk, rows, ld]; the output and what phases off the path read
-  std::vector<char> has_bulk_;
-  std::vector<char> joins_path_;  // by part: the bulk gradient is added in the time loop
   std::vector<T*> gradient_pointers_, bulk_pointers_;
   std::vector<Buffer<T>> held_;  // by state part: gradients of rows that are past their length
   Buffer<T> input_gradient_;     // [chunk, rows, ld]

@@ -10,39 +10,6 @@
 
 namespace nru::kernels {
 
-// Finds out once which gradients arrive in bulk, and which products add to what is there: a product
-// overwrites unless something has written the gradient before it.
-template <class T>
-void Slice<T>::plan_backward() {
-  const std::size_t parts = program_->parts.size();
-  std::vector<char> bulk_written(parts), previous_written(parts), current_written(parts);
-  has_bulk_.assign(parts, 0);
-  has_bulk_[program_->output] = bulk_written[program_->output] = 1;
-  for (const Phase<T>& phase : program_->phases) {
-    for (const Segment& s : phase.segments) has_bulk_[s.part] |= !phase.recurrent;
-  }
-  has_bulk_[kInput] = 0;
-  joins_path_ = has_bulk_;
-  for (const Phase<T>& phase : program_->phases) joins_path_[phase.part] &= phase.recurrent;
-  for (std::size_t p = 0; p < parts; ++p) {
-    previous_written[p] = program_->parts[p].carries;
-    current_written[p] = program_->parts[p].kind == PartKind::state || has_bulk_[p];
-  }
-  accumulate_.clear();
-  for (std::size_t p = program_->phases.size(); p-- > 0;) {
-    const Phase<T>& phase = program_->phases[p];
-    std::vector<char> flags;
-    for (const Segment& s : phase.segments) {
-      char& written = !phase.recurrent ? bulk_written[s.part]
-                      : s.previous     ? previous_written[s.part]
-                                       : current_written[s.part];
-      flags.push_back(written);
-      written = 1;
-    }
-    accumulate_.insert(accumulate_.begin(), flags.begin(), flags.end());
-  }
-}
-
 template <class T>
 void Slice<T>::size_gradients(const SliceCall<T>& call) {
   const std::size_t parts = program_->parts.size(), phases = program_->phases.size();
@@ -57,7 +24,7 @@ void Slice<T>::size_gradients(const SliceCall<T>& call) {
     const std::size_t row_values = static_cast<std::size_t>(rows_) * ld_[p];
     gradient_pointers_[p] = gradient_[p].require(row_values);
     if (call.inputs->lengths) held_[p].require(row_values);
-    if (has_bulk_[p]) bulk_pointers_[p] = bulk_[p].require(chunk * row_values);
+    if (plan_.has_bulk[p]) bulk_pointers_[p] = bulk_[p].require(chunk * row_values);
   }
   for (std::size_t p = 0; p < phases; ++p) {
     d_pre_[p].require(chunk * rows_ * ld_[program_->phases[p].part]);
@@ -127,11 +94,9 @@ bool Slice<T>::load_output_gradient(const SliceCall<T>& call, int begin, int end
 // gradients.
 template <class T>
 void Slice<T>::backward_bulk_phases(const SliceCall<T>& call, int begin, int end) {
-  int flag = static_cast<int>(accumulate_.size());
   const int count = (end - begin) * rows_;
   for (int p = static_cast<int>(program_->phases.size()); p-- > 0;) {
     const Phase<T>& phase = program_->phases[p];
-    flag -= static_cast<int>(phase.segments.size());
     if (phase.recurrent) continue;
     Rows<T> rows = rows_at(begin, count);
     rows.parameters = call.inputs->parameters;
@@ -146,7 +111,7 @@ void Slice<T>::backward_bulk_phases(const SliceCall<T>& call, int begin, int end
       const int part = phase.segments[s].part;
       if (part == kInput) continue;
       ops_->multiply(&d, 1, count, call.packed->backward(p, static_cast<int>(s)), width(part),
-                     nullptr, accumulate_[flag + s], bulk_[part].data(), ld_[part]);
+                     nullptr, plan_.accumulate[p][s], bulk_[part].data(), ld_[part]);
     }
   }
 }
@@ -163,15 +128,13 @@ void Slice<T>::backward_phase(const SliceCall<T>& call, int index, int step, int
   rows.parameter_gradients = parameter_gradients_.data();
   rows.accumulators = accumulators_.data();
   phase.backward(rows);
-  int flag = 0;
-  for (int p = 0; p < index; ++p) flag += static_cast<int>(program_->phases[p].segments.size());
   const bool initial_wanted = step > 0 || call.gradients->initial;
   const Operand<T> d{rows.d_pre, ld_[phase.part], width(phase.part)};
   for (std::size_t s = 0; s < phase.segments.size(); ++s) {
     const Segment& segment = phase.segments[s];
     if (segment.part == kInput || (segment.previous && !initial_wanted)) continue;
     ops_->multiply(&d, 1, rows_, call.packed->backward(index, static_cast<int>(s)),
-                   width(segment.part), nullptr, accumulate_[flag + s],
+                   width(segment.part), nullptr, plan_.accumulate[index][s],
                    gradient_[segment.part].data(), ld_[segment.part]);
   }
 }
@@ -190,7 +153,7 @@ void Slice<T>::backward_step(const SliceCall<T>& call, int step, int chunk_step,
     }
   }
   for (std::size_t p = 0; p < bulk_.size(); ++p) {
-    if (!joins_path_[p]) continue;
+    if (!plan_.joins_path[p]) continue;
     const std::size_t block = static_cast<std::size_t>(rows_) * ld_[p];
     const T* from = bulk_[p].data() + chunk_step * block;
     if (program_->parts[p].kind != PartKind::state) {  // nothing may be left of a later step's
@@ -258,22 +221,19 @@ void Slice<T>::store_input_gradient(const SliceCall<T>& call, int begin, int end
 template <class T>
 void Slice<T>::backward(const SliceCall<T>& call) {
   const int steps = call.inputs->steps, chunk = std::min(chunk_steps(), steps);
-  if (accumulate_.empty()) plan_backward();
   size_gradients(call);
   load_final_gradient(call);
   clear_parameter_gradients(call);
-  bool off_path = false;
-  for (const auto& phase : program_->phases) off_path |= !phase.recurrent;
   for (int end = steps, begin = 0; end > 0; end = begin) {
     begin = (end - 1) / chunk * chunk;
     bool bulk = call.readout ? run_readout(call, begin, end, begin, true)
                              : load_output_gradient(call, begin, end);
-    if (off_path && !bulk) {  // nothing arrives, but the phases' d_pre must say so
+    if (plan_.off_path && !bulk) {  // nothing arrives, but the phases' d_pre must say so
       std::memset(bulk_[program_->output].data(), 0,
                   sizeof(T) * (end - begin) * rows_ * ld_[program_->output]);
       bulk = true;
     }
-    if (off_path) backward_bulk_phases(call, begin, end);
+    if (plan_.off_path) backward_bulk_phases(call, begin, end);
     for (int step = end - 1; step >= begin; --step) backward_step(call, step, step - begin, bulk);
     accumulate_weights(call, begin, end);
     store_input_gradient(call, begin, end);

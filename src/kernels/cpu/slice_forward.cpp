@@ -21,7 +21,11 @@ constexpr int kChunkRows = 160;
 
 template <class T>
 Slice<T>::Slice(const Program<T>& program, int first_row, int rows)
-    : program_(&program), ops_(&linear_ops<T>()), first_row_(first_row), rows_(rows) {
+    : program_(&program),
+      ops_(&linear_ops<T>()),
+      first_row_(first_row),
+      rows_(rows),
+      plan_(plan_backward(program)) {
   const std::size_t parts = program.parts.size();
   for (std::size_t p = 0; p < parts; ++p) {
     ld_.push_back(padded_width<T>(program.parts[p].width));

@@ -75,6 +75,8 @@ Program<T> program(const SruShape& shape) {
   const std::vector<T> alpha(shape.scales.begin(), shape.scales.end());
   const int M = P * static_cast<int>(alpha.size());
   Program<T> p;
+  p.cell = "sru";
+  p.shape = shape;
   p.parts = {{"x", I, PartKind::input},
              {"mu", M, PartKind::state, /*carries=*/true},
              {"r", R},

@@ -1,0 +1,28 @@
+// Turns CUDA's and cuBLAS's return codes into Errors. For the files of this folder.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <string>
+
+#include "kernels/cuda/device.h"
+
+namespace nru::kernels::cuda {
+
+[[noreturn]] void fail(const std::string& what, cudaError_t error);
+
+inline void check(cudaError_t error, const char* what) {
+  if (error != cudaSuccess) fail(what, error);
+}
+
+// After every launch: names the kernel and the shape it was to work on.
+inline void check_launch(const char* kernel, long long rows, long long width) {
+  const cudaError_t error = cudaGetLastError();
+  if (error != cudaSuccess) {
+    fail("kernel " + std::string(kernel) + " on [" + std::to_string(rows) + ", " +
+             std::to_string(width) + "]",
+         error);
+  }
+}
+
+}  // namespace nru::kernels::cuda

@@ -1,0 +1,136 @@
+#include "kernels/cuda/optimizer.h"
+
+#include <cuda_runtime.h>
+
+#include <stdexcept>
+
+#include "kernels/cuda/check.h"
+
+namespace nru::kernels::cuda {
+
+struct Adam::Control {
+  AdamReport report;
+  // The numbers of the update in hand, rounded to float once.
+  float gradient_scale, beta1, rest1, beta2, rest2, root_correction2, eps, minus_step_size;
+  int apply;
+};
+
+namespace {
+
+constexpr int kThreads = 256, kPerThread = 16, kBlock = kThreads * kPerThread;
+
+int blocks(std::int64_t count) { return static_cast<int>((count + kBlock - 1) / kBlock); }
+
+__device__ inline double cta_sum(double x, double* scratch) {
+  scratch[threadIdx.x] = x;
+  for (int n = blockDim.x / 2; n > 0; n /= 2) {
+    __syncthreads();
+    if (static_cast<int>(threadIdx.x) < n) scratch[threadIdx.x] += scratch[threadIdx.x + n];
+  }
+  __syncthreads();
+  return scratch[0];
+}
+
+// Sum of squares of each block of elements.
+__global__ void squares_kernel(const float* gradient, std::int64_t count, double* sums) {
+  __shared__ double scratch[kThreads];
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kBlock + threadIdx.x;
+  double sum = 0;
+#pragma unroll
+  for (int i = 0; i < kPerThread; ++i) {
+    const std::int64_t at = first + i * kThreads;
+    const double g = at < count ? static_cast<double>(gradient[at]) : 0.0;
+    sum += g * g;
+  }
+  sum = cta_sum(sum, scratch);
+  if (threadIdx.x == 0) sums[blockIdx.x] = sum;
+}
+
+// Adds the blocks' sums in order of the threads, and makes the numbers of the update.
+__global__ void decide_kernel(const double* sums, int count, const double* loss, AdamSettings s,
+                              double max_norm, Adam::Control* control) {
+  __shared__ double scratch[kThreads];
+  double sum = 0;
+  for (int i = threadIdx.x; i < count; i += kThreads) sum += sums[i];
+  sum = cta_sum(sum, scratch);
+  if (threadIdx.x != 0) return;
+  AdamReport& report = control->report;
+  const double norm = sqrt(sum);
+  report.norm = norm;
+  control->apply = isfinite(norm) && (!loss || isfinite(*loss));
+  if (!control->apply) {
+    ++report.skipped;
+    ++report.skipped_in_row;
+    return;
+  }
+  report.skipped_in_row = 0;
+  const double step = static_cast<double>(++report.steps);
+  const double correction1 = 1 - pow(s.beta1, step), correction2 = 1 - pow(s.beta2, step);
+  const double clip = max_norm == 0 ? 1.0 : max_norm / (norm + 1e-6);  // the 1e-6 is torch's
+  control->gradient_scale = static_cast<float>(clip > 1 ? 1.0 : clip);
+  control->beta1 = static_cast<float>(s.beta1);
+  control->rest1 = static_cast<float>(1 - s.beta1);
+  control->beta2 = static_cast<float>(s.beta2);
+  control->rest2 = static_cast<float>(1 - s.beta2);
+  control->root_correction2 = static_cast<float>(sqrt(correction2));
+  control->eps = static_cast<float>(s.eps);
+  control->minus_step_size = static_cast<float>(-s.learning_rate / correction1);
+}
+
+// The order of the operations is that of the CPU.
+__global__ void adam_kernel(const Adam::Control* control, const float* gradient, float* parameter,
+                            float* m, float* v, float* v_max, std::int64_t count) {
+  if (!control->apply) return;
+  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (i >= count) return;
+  const float g = gradient[i] * control->gradient_scale;
+  const float m1 = fmaf(g, control->rest1, m[i] * control->beta1);
+  const float v1 = fmaf(control->rest2 * g, g, v[i] * control->beta2);
+  float second = v1;
+  if (v_max) {
+    const float largest = v_max[i];
+    second = largest >= v1 ? largest : v1;
+    v_max[i] = second;
+  }
+  const float denominator = sqrtf(second) / control->root_correction2 + control->eps;
+  m[i] = m1;
+  v[i] = v1;
+  parameter[i] += control->minus_step_size * m1 / denominator;
+}
+
+}  // namespace
+
+Adam::Adam(const AdamSettings& settings, double max_norm, StreamHandle stream)
+    : settings_(settings), max_norm_(max_norm), stream_(stream) {
+  control_.require(1);
+}
+
+void Adam::update(const float* gradient, const double* loss, float* parameter, float* m, float* v,
+                  float* v_max, std::int64_t count) {
+  if (settings_.amsgrad && !v_max && count > 0)
+    throw std::invalid_argument("AMSGrad needs a buffer for v_max");
+  if (count == 0) return;
+  double* sums = sums_.require(blocks(count));
+  squares_kernel<<<blocks(count), kThreads, 0, stream_>>>(gradient, count, sums);
+  check_launch("squares", count, 1);
+  decide_kernel<<<1, kThreads, 0, stream_>>>(sums, blocks(count), loss, settings_, max_norm_,
+                                             control_.data());
+  check_launch("decide", blocks(count), 1);
+  const auto ctas = static_cast<unsigned>((count + kThreads - 1) / kThreads);
+  adam_kernel<<<ctas, kThreads, 0, stream_>>>(control_.data(), gradient, parameter, m, v,
+                                              settings_.amsgrad ? v_max : nullptr, count);
+  check_launch("adam", count, 1);
+}
+
+AdamReport Adam::report() {
+  AdamReport report;
+  download(&control_.data()->report, sizeof report, &report, stream_);
+  return report;
+}
+
+void Adam::resume(const AdamReport& earlier) {
+  upload(&earlier, sizeof earlier, &control_.data()->report, stream_);
+  wait(stream_);
+}
+
+}  // namespace nru::kernels::cuda

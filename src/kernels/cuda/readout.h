@@ -1,0 +1,31 @@
+// Softmax cross-entropy on rows of logits, on the device.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "kernels/cuda/rows.h"
+
+namespace nru::kernels::cuda {
+
+struct CrossEntropy {
+  Steps steps;  // the positions, of the whole sequence's [T, B]
+  float* logits =
+      nullptr;  // [positions, classes]; become weight * scale * (softmax - onehot(target))
+  int classes = 0;
+  const std::int32_t* targets = nullptr;  // [T, B]
+  const float* weights = nullptr;         // [T, B]; null = 1
+  double scale = 1;
+  std::int32_t* predictions = nullptr;  // [T, B] or null
+  double* losses = nullptr;             // [positions]
+};
+
+// A position of weight 0, or behind its row's length, counts nothing and gets gradient 0.
+void softmax_cross_entropy(const CrossEntropy& call, cudaStream_t stream);
+
+// *total += scale * sum of the losses, in a fixed order.
+void add_losses(const double* losses, long long count, double scale, double* total,
+                cudaStream_t stream);
+
+}  // namespace nru::kernels::cuda

@@ -1,0 +1,66 @@
+// Runs a Program over whole sequences on a CUDA device, in float: forward, backward, and both with
+// the output layer and its loss in between. The calls and structs are those of kernels/sequence.h,
+// with device memory behind all pointers to values; tables of pointers are host memory.
+//
+// Calls queue their work on the stream and return; only result() waits. They may be recorded in a
+// Graph (device.h): every size is known on the host, and nothing is read back. Results have the
+// same bits every time: sums have a fixed order, and there are no atomics on floats.
+//
+// An object belongs to one stream. Several objects on streams of their own run side by side.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "kernels/cuda/device.h"
+#include "kernels/sequence.h"
+
+namespace nru::kernels::cuda {
+
+// Whether a program's cell has CUDA kernels.
+bool supports(const Program<float>& program);
+
+// Who forms the products inside the time loop.
+enum class StepProducts {
+  automatic,  // by size
+  tiles,      // product.h
+  cublas,
+};
+
+struct SequenceOptions {
+  StreamHandle stream = nullptr;  // the default stream, which cannot be recorded
+  bool tf32 = false;              // products through cuBLAS may round their operands to TF32
+  StepProducts step_products = StepProducts::automatic;
+};
+
+class Sequence {
+ public:
+  explicit Sequence(std::shared_ptr<const Program<float>> program,
+                    const SequenceOptions& options = {});
+  ~Sequence();
+  Sequence(Sequence&&) noexcept;
+  Sequence& operator=(Sequence&&) noexcept;
+
+  // keep = store what backward() needs; without it memory does not grow with the number of steps.
+  void forward(const SequenceInputs<float>& inputs, const SequenceOutputs<float>& outputs,
+               bool keep);
+  // After forward(keep = true) with the same inputs, any number of times.
+  void backward(const SequenceInputs<float>& inputs, const SequenceGradients<float>& gradients);
+  void train(const SequenceInputs<float>& inputs, const SequenceOutputs<float>& outputs,
+             const Readout<float>& readout, const SequenceGradients<float>& gradients);
+  void evaluate(const SequenceInputs<float>& inputs, const SequenceOutputs<float>& outputs,
+                const Readout<float>& readout);
+
+  // Waits for the stream; loss, events and largest magnitudes of the last call (or of the last
+  // launch of a graph made of it).
+  SequenceResult result();
+
+  const double* device_loss() const;  // where the loss lies, for what follows on the stream
+  std::size_t stash_bytes() const;    // activations held for the backward pass
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace nru::kernels::cuda

@@ -1,0 +1,385 @@
+// The sequence kernels on a CUDA device: the one table of cases against float64 on the CPU, and
+// what must not change a result. One test goes through the whole table, so that a machine without a
+// GPU reports a few skipped tests, not hundreds.
+#include <gtest/gtest.h>
+
+#ifdef NRU_HAS_CUDA
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+
+#include "bulk_program.h"
+#include "cuda_data.h"
+#include "kernels/cuda/activation.h"
+#include "kernels/cuda/device_cell.h"
+
+namespace nru::kernels::cuda {
+namespace {
+
+// Each cell with each run.
+void for_cases(const std::function<void(const CellCase&, const RunCase&)>& test) {
+  for (const CellCase& cell : cell_cases()) {
+    for (const RunCase& run : run_cases()) {
+      SCOPED_TRACE(cell.name + " " + run.name);
+      test(cell, run);
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  }
+}
+
+void expect_same_bits(const std::vector<float>& a, const std::vector<float>& b, const char* what) {
+  ASSERT_EQ(a.size(), b.size());
+  EXPECT_TRUE(a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0) << what;
+}
+
+void expect_same_bits(const std::vector<std::vector<float>>& a,
+                      const std::vector<std::vector<float>>& b, const char* what) {
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) expect_same_bits(a[i], b[i], what);
+}
+
+void expect_same_results(const SequenceData<float>& a, const SequenceData<float>& b) {
+  expect_same_bits(a.output, b.output, "output");
+  expect_same_bits(a.states, b.states, "states");
+  expect_same_bits(a.final_state, b.final_state, "final state");
+  expect_same_bits(a.parameter_gradients, b.parameter_gradients, "parameter gradients");
+  expect_same_bits(a.initial_gradients, b.initial_gradients, "initial gradients");
+  expect_same_bits(a.input_gradient, b.input_gradient, "input gradient");
+  expect_same_bits(a.readout_weight_gradient, b.readout_weight_gradient, "readout weight");
+  expect_same_bits(a.readout_bias_gradient, b.readout_bias_gradient, "readout bias");
+  EXPECT_EQ(a.predictions, b.predictions);
+}
+
+// The CPU's results in float: as they are, and with every parameter moved by one unit in the last
+// place, which says how far rounding alone can throw a case (a direction that is short by chance, a
+// modReLU near zero). Without these a lucky run of the CPU would set the bound.
+using Call = std::function<void(SequenceData<float>&, kernels::Sequence<float>&)>;
+
+std::vector<SequenceData<float>> host_runs(const SequenceData<float>& data, const Call& call) {
+  std::vector<SequenceData<float>> runs;
+  for (int i = 0; i < 4; ++i) {
+    runs.push_back(data);
+    const Philox random(i, kernels::Stream::initial_weights);
+    for (auto& parameter : runs.back().parameters) {
+      for (std::size_t j = 0; i > 0 && j < parameter.size(); ++j)
+        parameter[j] = std::nextafter(parameter[j], random.below(2, 0, j) ? 1e30f : -1e30f);
+    }
+    kernels::Sequence<float> sequence(data.program, 1);
+    call(runs.back(), sequence);
+  }
+  return runs;
+}
+
+// The rule: against float64, at most twice (gradients: three times) as far off as the CPU's kernels
+// in the same precision.
+class Against {
+ public:
+  using Host = std::vector<SequenceData<float>>;
+  Against(const SequenceData<float>& device, const Host& host, const SequenceData<double>& exact,
+          double looseness = 1)
+      : device_(device), host_(host), exact_(exact), looseness_(looseness) {}
+
+  void outputs() const {
+    near("output", 2, [](const auto& data) { return data.output; });
+    for (std::size_t s = 0; s < exact_.states.size(); ++s) {
+      near("state", 2, [s](const auto& data) { return data.states[s]; });
+      near("final state", 2, [s](const auto& data) { return data.final_state[s]; });
+    }
+  }
+  void gradients(bool readout) const {
+    for (std::size_t p = 0; p < exact_.parameters.size(); ++p) {
+      near(exact_.program->parameters[p].name, 3,
+           [p](const auto& data) { return data.parameter_gradients[p]; });
+    }
+    for (std::size_t s = 0; s < exact_.initial_gradients.size(); ++s)
+      near("initial state", 3, [s](const auto& data) { return data.initial_gradients[s]; });
+    near("input", 3, [](const auto& data) { return data.input_gradient; });
+    if (!readout) return;
+    near("readout weight", 3, [](const auto& data) { return data.readout_weight_gradient; });
+    near("readout bias", 3, [](const auto& data) { return data.readout_bias_gradient; });
+  }
+
+ private:
+  template <class F>
+  void near(const std::string& what, double factor, const F& of) const {
+    double host_error = 0;
+    for (const auto& host : host_)
+      host_error = std::max(host_error, relative_distance(of(host), of(exact_)));
+    const double floor = factor == 2 ? 1e-6 : 5e-6 * looseness_;
+    EXPECT_LE(relative_distance(of(device_), of(exact_)), factor * host_error + floor) << what;
+  }
+
+  const SequenceData<float>& device_;
+  const Host& host_;
+  const SequenceData<double>& exact_;
+  double looseness_;
+};
+
+// As few kernels as can be for every cell, for tools that make each of them slow
+// (compute-sanitizer).
+TEST(CudaSequence, ShortRunsOfEveryCellAreFinite) {
+  NRU_NEEDS_CUDA_DEVICE();
+  const Stream stream;
+  for (const CellCase& cell : cell_cases()) {
+    SCOPED_TRACE(cell.name);
+    SequenceData<float> data(cell, RunCase{"", 2, 3, true, true});
+    data.first_step = 0;
+    Sequence sequence(data.program, {.stream = stream.handle()});
+    EXPECT_GT(train(data, sequence, stream.handle()).loss, 0);
+    for (const auto& gradients : data.parameter_gradients) {
+      for (float g : gradients) ASSERT_TRUE(std::isfinite(g));
+    }
+    for (float g : data.input_gradient) ASSERT_TRUE(std::isfinite(g));
+  }
+}
+
+// Short runs with small weights: where the recurrence amplifies no difference. The gradient of a
+// direction of one number is pure rounding, and left out.
+void for_stable_cases(const std::function<void(const CellCase&, const RunCase&)>& test) {
+  for_cases([&](const CellCase& cell, const RunCase& run) {
+    if (cell.nru() && cell.nru()->memory == 1) return;
+    RunCase shortened = run;
+    shortened.steps = std::min(run.steps, 12);
+    test(cell, shortened);
+  });
+}
+
+TEST(CudaSequence, TrainIsAsCloseToDoubleAsTheCpu) {
+  NRU_NEEDS_CUDA_DEVICE();
+  const Stream stream;
+  for_stable_cases([&](const CellCase& cell, const RunCase& run) {
+    SequenceData<float> device(cell, run, 0.2);
+    const auto host = host_runs(device, [](auto& data, auto& sequence) { data.train(sequence); });
+    SequenceData<double> exact(cell, run, 0.2);
+    Sequence sequence(device.program, {.stream = stream.handle()});
+    kernels::Sequence<double> exact_sequence(exact.program, 1);
+    const SequenceResult got = train(device, sequence, stream.handle());
+    const SequenceResult want = exact.train(exact_sequence);
+    EXPECT_NEAR(got.loss, want.loss, 1e-6 * want.loss);
+    EXPECT_EQ(got.events, want.events);
+    ASSERT_EQ(got.max_abs.size(), want.max_abs.size());
+    for (std::size_t s = 0; s < want.max_abs.size(); ++s)
+      EXPECT_NEAR(got.max_abs[s], want.max_abs[s], 1e-5 * want.max_abs[s]);
+    EXPECT_NEAR(got.max_output, want.max_output, 1e-5 * want.max_output);
+    EXPECT_EQ(device.predictions, exact.predictions);
+    const Against check(device, host, exact, cell.looseness);
+    check.outputs();
+    check.gradients(true);
+  });
+}
+
+void forward_and_backward(SequenceData<float>& data, kernels::Sequence<float>& sequence) {
+  data.forward(sequence, true);
+  data.backward(sequence);
+}
+
+TEST(CudaSequence, BackwardIsAsCloseToDoubleAsTheCpu) {
+  NRU_NEEDS_CUDA_DEVICE();
+  const Stream stream;
+  for_stable_cases([&](const CellCase& cell, const RunCase& run) {
+    SequenceData<float> device(cell, run, 0.2);
+    const auto host = host_runs(device, forward_and_backward);
+    SequenceData<double> exact(cell, run, 0.2);
+    Sequence sequence(device.program, {.stream = stream.handle()});
+    kernels::Sequence<double> exact_sequence(exact.program, 1);
+    forward_backward(device, sequence, stream.handle());
+    exact.forward(exact_sequence, true);
+    exact.backward(exact_sequence);
+    const Against check(device, host, exact, cell.looseness);
+    check.outputs();
+    check.gradients(false);
+  });
+}
+
+// The skeleton with a program that is no cell's: several phases off the path, a part that is no
+// state but gets gradients in bulk and in the loop, and activations of both.
+const DeviceCellEntry bulk_entry("test of phases off the path", [](const Program<float>& program) {
+  using B = BulkProgram;
+  DeviceCell cell;
+  cell.phases = {activation_phase({B::kGate, B::G, /*tanh=*/true}), {}};
+  if (program.phases.size() > 2) {
+    cell.phases.push_back(activation_phase({B::kU, B::U, /*tanh=*/true}));
+    cell.phases.push_back({});
+  }
+  return cell;
+});
+
+TEST(CudaSequence, PhasesOffThePathAreRight) {
+  NRU_NEEDS_CUDA_DEVICE();
+  const Stream stream;
+  for (int output : {BulkProgram::kY, BulkProgram::kGate}) {
+    for (const RunCase& run : run_cases()) {
+      for (StepProducts products : {StepProducts::tiles, StepProducts::cublas}) {
+        SCOPED_TRACE(run.name + ", output " + std::to_string(output));
+        SequenceData<float> device(bulk_program<float>(output), run);
+        const auto trained =
+            host_runs(device, [](auto& data, auto& sequence) { data.train(sequence); });
+        const auto backward = host_runs(device, forward_and_backward);
+        SequenceData<double> exact(bulk_program<double>(output), run);
+        Sequence sequence(device.program, {.stream = stream.handle(), .step_products = products});
+        kernels::Sequence<double> exact_sequence(exact.program, 1);
+        const double loss = train(device, sequence, stream.handle()).loss;
+        EXPECT_NEAR(loss, exact.train(exact_sequence).loss, 1e-6 * loss);
+        const Against check(device, trained, exact);
+        check.outputs();
+        check.gradients(true);
+        forward_backward(device, sequence, stream.handle());
+        exact.forward(exact_sequence, true);
+        exact.backward(exact_sequence);
+        Against(device, backward, exact).gradients(false);
+      }
+    }
+  }
+}
+
+TEST(CudaSequence, EveryWayToFormTheProductsIsRight) {
+  NRU_NEEDS_CUDA_DEVICE();
+  const Stream stream;
+  for_stable_cases([&](const CellCase& cell, const RunCase& run) {
+    SequenceData<float> tiles(cell, run, 0.2), cublas(cell, run, 0.2);
+    Sequence a(tiles.program, {.stream = stream.handle(), .step_products = StepProducts::tiles});
+    Sequence b(cublas.program, {.stream = stream.handle(), .step_products = StepProducts::cublas});
+    train(tiles, a, stream.handle());
+    train(cublas, b, stream.handle());
+    EXPECT_LT(relative_distance(tiles.output, cublas.output), 5e-6);
+    for (std::size_t p = 0; p < tiles.parameters.size(); ++p) {
+      EXPECT_LT(relative_distance(tiles.parameter_gradients[p], cublas.parameter_gradients[p]),
+                1e-4 * cell.looseness)
+          << tiles.program->parameters[p].name;
+    }
+  });
+}
+
+TEST(CudaSequence, TheSameRunTwiceHasTheSameBits) {
+  NRU_NEEDS_CUDA_DEVICE();
+  const Stream stream;
+  for_cases([&](const CellCase& cell, const RunCase& run) {
+    SequenceData<float> first(cell, run), again = first, other = first;
+    Sequence sequence(first.program, {.stream = stream.handle()});
+    Sequence another(first.program, {.stream = stream.handle()});
+    const double loss = train(first, sequence, stream.handle()).loss;
+    EXPECT_EQ(train(again, sequence, stream.handle()).loss, loss);
+    EXPECT_EQ(train(other, another, stream.handle()).loss, loss);
+    expect_same_results(first, again);
+    expect_same_results(first, other);
+  });
+}
+
+TEST(CudaSequence, AGraphRepeatsThePlainLaunches) {
+  NRU_NEEDS_CUDA_DEVICE();
+  const Stream stream;
+  for_cases([&](const CellCase& cell, const RunCase& run) {
+    SequenceData<float> plain(cell, run), replayed(cell, run);
+    Sequence sequence(plain.program, {.stream = stream.handle()});
+    Sequence recorded(plain.program, {.stream = stream.handle()});  // allocates while recorded
+    const double loss = train(plain, sequence, stream.handle()).loss;
+    DeviceData device(replayed, stream.handle());
+    Graph graph(stream.handle(), [&] {
+      recorded.train(device.inputs(), device.outputs(), device.readout(), device.gradients(false));
+    });
+    for (int repeat = 0; repeat < 2; ++repeat) {
+      graph.launch();
+      device.download();
+      EXPECT_EQ(recorded.result().loss, loss);
+      expect_same_results(plain, replayed);
+    }
+  });
+}
+
+TEST(CudaSequence, KeepingActivationsChangesNothing) {
+  NRU_NEEDS_CUDA_DEVICE();
+  const Stream stream;
+  for_cases([&](const CellCase& cell, const RunCase& run) {
+    SequenceData<float> kept(cell, run), dropped = kept, trained = kept, evaluated = kept;
+    Sequence sequence(kept.program, {.stream = stream.handle()});
+    forward(kept, sequence, stream.handle(), true);
+    forward(dropped, sequence, stream.handle(), false);
+    const SequenceResult a = train(trained, sequence, stream.handle());
+    const SequenceResult b = evaluate(evaluated, sequence, stream.handle());
+    for (const SequenceData<float>* other : {&dropped, &trained, &evaluated}) {
+      expect_same_bits(kept.output, other->output, "output");
+      expect_same_bits(kept.states, other->states, "states");
+      expect_same_bits(kept.final_state, other->final_state, "final state");
+    }
+    EXPECT_EQ(a.loss, b.loss);
+    EXPECT_GT(a.loss, 0);
+    EXPECT_EQ(a.events, b.events);
+    EXPECT_EQ(a.max_abs, b.max_abs);
+    EXPECT_EQ(trained.predictions, evaluated.predictions);
+    float largest = 0;
+    for (float y : trained.output) largest = std::max(largest, std::abs(y));
+    EXPECT_EQ(a.max_output, largest);
+  });
+}
+
+TEST(CudaSequence, SymbolsEqualOneHotInputs) {
+  NRU_NEEDS_CUDA_DEVICE();
+  const Stream stream;
+  for_cases([&](const CellCase& cell, const RunCase& run) {
+    SequenceData<float> dense(cell, run), symbols(cell, run);
+    const int I = dense.input_width();
+    const Philox random(5, kernels::Stream::train_batches);
+    std::fill(dense.dense.begin(), dense.dense.end(), 0.f);
+    for (std::size_t i = 0; i < dense.positions(); ++i) {
+      symbols.symbols.push_back(static_cast<std::int32_t>(random.below(I, 0, i)));
+      dense.dense[i * I + symbols.symbols.back()] = 1;
+    }
+    Sequence sequence(dense.program, {.stream = stream.handle()});
+    EXPECT_EQ(train(dense, sequence, stream.handle()).loss,
+              train(symbols, sequence, stream.handle()).loss);
+    expect_same_results(dense, symbols);
+  });
+}
+
+TEST(CudaSequence, WhatLiesBehindALengthIsNotRead) {
+  NRU_NEEDS_CUDA_DEVICE();
+  const Stream stream;
+  for_cases([&](const CellCase& cell, const RunCase& run) {
+    if (!run.lengths) return;
+    for (bool with_symbols : {false, true}) {
+      SequenceData<float> clean(cell, run);
+      for (std::size_t i = 0; with_symbols && i < clean.positions(); ++i)
+        clean.symbols.push_back(static_cast<std::int32_t>(i) % clean.input_width());
+      SequenceData<float> spoilt = clean;
+      spoil_what_lies_behind(spoilt);
+      Sequence sequence(clean.program, {.stream = stream.handle()});
+      EXPECT_EQ(train(clean, sequence, stream.handle()).loss,
+                train(spoilt, sequence, stream.handle()).loss);
+      expect_same_results(clean, spoilt);
+      forward_backward(clean, sequence, stream.handle());
+      forward_backward(spoilt, sequence, stream.handle());
+      expect_same_bits(clean.parameter_gradients, spoilt.parameter_gradients, "parameters");
+    }
+  });
+}
+
+// An object that has seen larger batches, longer sequences and NaN computes what a new one does.
+TEST(CudaSequence, EarlierCallsDoNotMatter) {
+  NRU_NEEDS_CUDA_DEVICE();
+  const Stream stream;
+  for_cases([&](const CellCase& cell, const RunCase& run) {
+    if (run.steps == 1) return;
+    SequenceData<float> fresh(cell, run), used = fresh;
+    Sequence sequence(fresh.program, {.stream = stream.handle()});
+    const double loss = train(fresh, sequence, stream.handle()).loss;
+    Sequence old(fresh.program, {.stream = stream.handle()});
+    for (const RunCase& earlier : {RunCase{"", 50, run.batch, false, true},
+                                   RunCase{"", run.steps, run.batch + 9, true, false}}) {
+      SequenceData<float> other(cell, earlier);
+      std::fill(other.dense.begin(), other.dense.end(), std::numeric_limits<float>::quiet_NaN());
+      train(other, old, stream.handle());
+    }
+    EXPECT_EQ(train(used, old, stream.handle()).loss, loss);
+    expect_same_results(fresh, used);
+  });
+}
+
+}  // namespace
+}  // namespace nru::kernels::cuda
+
+#else
+
+TEST(CudaSequence, IsBuilt) { GTEST_SKIP() << "built without CUDA"; }
+
+#endif
