@@ -4,13 +4,16 @@ SETUP ?= 1
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 REPRODUCE ?= all
+ASAN ?=
+space := $(subst ,, )
 
 .PHONY: help demo build test asan bench reproduce install python format clean setup setup-python
 
 help:
 	@echo "make demo       train the NRU and an LSTM side by side on the copying task"
 	@echo "make build      the program, build/nru"
-	@echo "make test       build and run all tests (make asan: the torch-free ones under sanitizers)"
+	@echo "make test       build and run all tests (make asan: the torch-free ones under sanitizers,"
+	@echo "                ASAN=\"support tasks\" only these)"
 	@echo "make bench      time fused, reference and torch's own layers"
 	@echo "make reproduce  make the paper's runs, or go on with them (REPRODUCE=\"copy-100 --quick\")"
 	@echo "make install    install program, library and headers (PREFIX=/usr/local)"
@@ -35,8 +38,8 @@ test: setup-python
 	@JOBS=$(JOBS) tools/run-tests build
 
 asan: setup
-	@JOBS=$(JOBS) tools/build asan nru_tests
-	@JOBS=$(JOBS) tools/run-tests build/asan
+	@JOBS=$(JOBS) tools/build asan $(if $(ASAN),$(ASAN:%=%_tests),nru_tests)
+	@JOBS=$(JOBS) tools/run-tests build/asan $(if $(ASAN),-R '^($(subst $(space),|,$(strip $(ASAN))))$$')
 
 bench: build
 	@build/nru bench
