@@ -130,5 +130,32 @@ TEST(Doctor, NamesTheFixForWhatIsMissing) {
   EXPECT_THAT(finished.out, HasSubstr("fix: sudo apt-get install gnuplot-nox"));
 }
 
+// The paper's sizes, output layer and embedding included.
+TEST(List, GivesTheExactNumberOfParametersOnEveryTask) {
+  struct Row {
+    const char* cell;
+    int copy, psmnist, char_lm;
+  };
+  const std::vector<Row> rows = {
+      {"rnn-orth", 23604, 165610, 2150540}, {"rnn-id", 23604, 165610, 2150540},
+      {"lstm", 23529, 164210, 2137560},     {"lstm-chrono", 23529, 164210, 2137560},
+      {"gru", 23625, 165194, 2187300},      {"janet", 23542, 164150, 2160210},
+      {"sru", 23010, 164770, 2117078},      {"eurnn", 23484, 17418, 2119490},
+      {"goru", 23642, 164677, 2150220},     {"nru", 23569, 165554, 2152450}};
+  const auto json = parse_json(nru({"list", "--json"}).out);
+  ASSERT_EQ(json.at("cells").size(), rows.size());
+  for (const Row& row : rows) {
+    for (const auto& cell : json.at("cells")) {
+      if (cell.at("name") != row.cell) continue;
+      const auto& counts = cell.at("parameters");
+      EXPECT_EQ(counts.at("copy"), row.copy) << row.cell;
+      EXPECT_EQ(counts.at("copy-variable"), row.copy) << row.cell;
+      EXPECT_EQ(counts.at("denoise"), row.copy) << row.cell;
+      EXPECT_EQ(counts.at("psmnist"), row.psmnist) << row.cell;
+      EXPECT_EQ(counts.at("char-lm"), row.char_lm) << row.cell;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace nru::test
