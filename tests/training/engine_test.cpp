@@ -20,12 +20,6 @@ using tasks::Batch;
 using tasks::Carry;
 using tasks::Split;
 
-Batch batch_of(const Network& network, std::uint64_t index, Split split = Split::train) {
-  Batch batch;
-  network.task->make_batch(split, index, batch);
-  return batch;
-}
-
 // Steps [begin, end) of a batch.
 Batch cut(const Batch& batch, int begin, int end) {
   const auto part = [&](const std::vector<std::int32_t>& ids) {
@@ -60,7 +54,7 @@ TEST_P(EveryCell, EmbeddedAndCarriedAsInTheReference) {
   Network reference(config);
   ASSERT_EQ(fused.parameters.entries().front().name, "embedding.weight");
   for (std::uint64_t update : {0, 1, 2}) {
-    const Batch batch = batch_of(fused, update);
+    const Batch batch = batch_of(fused, update, Split::train);
     ASSERT_EQ(batch.carry, update == 0 ? Carry::nothing : Carry::state);
     const StepOutcome a = fused.engine->compute_gradients(batch);
     const StepOutcome b = reference.engine->compute_gradients(batch);
@@ -81,7 +75,7 @@ TEST_P(EveryCell, EmbeddedAndCarriedAsInTheReference) {
 // A window of 30 steps is two of 15 where the state goes on, and is not where it does not.
 TEST_P(EveryCell, TwoWindowsAreOne) {
   Network network(config_of({{"task", "copy"}, {"cell", GetParam()}, {"lag", "10"}}));
-  const Batch whole = batch_of(network, 0);
+  const Batch whole = batch_of(network, 0, Split::train);
   std::vector<std::int32_t> all, first, second;
   const double loss = network.engine->evaluate(whole, &all).loss;
   const double a = network.engine->evaluate(cut(whole, 0, 15), &first).loss;
@@ -98,7 +92,7 @@ TEST(Engine, EvaluationLeavesTheTrainingStateAlone) {
   Network disturbed(small_copy("nru", {"task_options.reset_every=3"}));
   Network quiet(small_copy("nru", {"task_options.reset_every=3"}));
   for (std::uint64_t update : {0, 1, 2}) {
-    const Batch batch = batch_of(quiet, update);
+    const Batch batch = batch_of(quiet, update, Split::train);
     const double loss = quiet.engine->compute_gradients(batch).loss;
     EXPECT_EQ(disturbed.engine->compute_gradients(batch).loss, loss);
     disturbed.engine->evaluate(batch_of(quiet, update, Split::test), nullptr);
@@ -108,11 +102,11 @@ TEST(Engine, EvaluationLeavesTheTrainingStateAlone) {
 
 TEST(Engine, CarryingTheMemoryAloneStartsFromAZeroHiddenState) {
   Network network(small_copy("nru"));
-  const Batch batch = batch_of(network, 0);
+  const Batch batch = batch_of(network, 0, Split::train);
   network.engine->compute_gradients(batch);
   const CarriedState state = network.engine->carried();
   ASSERT_EQ(state.size(), 2u);  // h, m
-  Batch next = batch_of(network, 1);
+  Batch next = batch_of(network, 1, Split::train);
   next.carry = Carry::memory;
   const double memory_alone = network.engine->compute_gradients(next).loss;
 
@@ -125,7 +119,7 @@ TEST(Engine, CarryingTheMemoryAloneStartsFromAZeroHiddenState) {
 
 TEST(Engine, AStateThatIsNotFiniteIsNotCarriedOn) {
   Network network(small_copy("nru"));
-  Batch batch = batch_of(network, 0);
+  Batch batch = batch_of(network, 0, Split::train);
   const double fresh = network.engine->compute_gradients(batch).loss;
   network.engine->set_carried({std::vector<float>(800, std::numeric_limits<float>::quiet_NaN()),
                                std::vector<float>(640, 0.0f)});
@@ -139,7 +133,7 @@ TEST(Engine, MaskedRowsAreTheSequencesTheyHold) {
   const RunConfig config = config_of({{"task", "copy-variable"}, {"cell", "nru"}, {"lag", "12"}},
                                      {"task_options.per_row=true", "batch_size=5"});
   Network network(config);
-  const Batch batch = batch_of(network, 3);
+  const Batch batch = batch_of(network, 3, Split::train);
   const double loss = network.engine->compute_gradients(batch).loss;
   const std::vector<float> gradient(network.parameters.gradients(),
                                     network.parameters.gradients() + network.parameters.size());

@@ -15,15 +15,9 @@ namespace {
 using tasks::Batch;
 using tasks::Split;
 
-Batch batch_of(const Network& network, std::uint64_t index, Split split = Split::test) {
-  Batch batch;
-  network.task->make_batch(split, index, batch);
-  return batch;
-}
-
 TEST(Inspection, OneRowIsThatRow) {
   const Network network(small_copy("nru"));
-  const Batch batch = batch_of(network, 0), one = one_row(batch, 3);
+  const Batch batch = batch_of(network, 0, Split::test), one = one_row(batch, 3);
   ASSERT_EQ(one.symbols.size(), static_cast<std::size_t>(batch.steps));
   for (int t = 0; t < batch.steps; ++t) {
     EXPECT_EQ(one.symbols[t], batch.symbols[t * batch.rows + 3]);
@@ -35,7 +29,7 @@ TEST(Inspection, OneRowIsThatRow) {
 TEST(Inspection, TheMemoryMapIsTheMemoryOfEveryStep) {
   for (const char* cell : {"nru", "lstm", "gru"}) {
     const Network network(small_copy(cell));
-    const Batch one = one_row(batch_of(network, 1), 0);
+    const Batch one = one_row(batch_of(network, 1, Split::test), 0);
     const MemoryMap map = memory_map(network, one);
     EXPECT_EQ(map.part, std::string(cell) == "nru" ? "m" : std::string(cell) == "lstm" ? "c" : "h");
     ASSERT_EQ(map.steps, 25);
@@ -68,7 +62,7 @@ TEST(Inspection, SharesOfTheChangeAddUp) {
 TEST(Inspection, GradientFlowIsTheSlopeOfTheLastLoss) {
   for (const char* cell : {"nru", "gru", "lstm"}) {
     Network network(small_copy(cell));
-    const Batch one = one_row(batch_of(network, 0), 0);
+    const Batch one = one_row(batch_of(network, 0, Split::test), 0);
     const std::vector<double> flow = gradient_flow(network, one);
     ASSERT_EQ(flow.size(), 25u);
     network.model->to(torch::kDouble);
@@ -127,7 +121,7 @@ std::vector<std::int32_t> sampled(const Model& model, std::uint64_t seed, double
 TEST(Sampler, StreamsWhatTheWholeSequenceGives) {
   const test::TempDir directory;
   const Network network(small_text("nru", directory));
-  const Batch one = one_row(batch_of(network, 0), 0);
+  const Batch one = one_row(batch_of(network, 0, Split::test), 0);
   const torch::NoGradGuard no_grad;
   const torch::Tensor hidden =
       std::get<0>(network.model->layer()->forward(input_tensor(network.model, one)));

@@ -1,6 +1,7 @@
 // What the tests of training share: small configurations and texts.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,6 +42,12 @@ inline RunConfig small_text(const std::string& cell, const test::TempDir& direct
   if (cell == "nru") sets.insert(sets.end(), {"cell.memory_size=4", "cell.heads=1"});
   sets.insert(sets.end(), more.begin(), more.end());
   return config_of({{"task", "char-lm"}, {"cell", cell}}, sets);
+}
+
+inline tasks::Batch batch_of(const Network& network, std::uint64_t index, tasks::Split split) {
+  tasks::Batch batch;
+  network.task->make_batch(split, index, batch);
+  return batch;
 }
 
 inline std::vector<float> values_of(const FlatParameters& parameters) {
