@@ -22,7 +22,8 @@ if(cuda_sources AND NRU_CUDA)
     # Neither costs a machine without CUDA anything: the runtime is linked in, cuBLAS is loaded when
     # it is first needed.
     target_link_libraries(nru_core PUBLIC CUDA::cudart_static ${CMAKE_DL_LIBS})
-    target_compile_definitions(nru_core PUBLIC NRU_HAS_CUDA=1)
+    target_compile_definitions(nru_common INTERFACE NRU_HAS_CUDA=1)
+    target_include_directories(nru_common SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS})
     set_property(
       SOURCE ${PROJECT_SOURCE_DIR}/src/kernels/cuda/gemm.cpp APPEND
       PROPERTY COMPILE_DEFINITIONS NRU_CUDA_LIBRARY_DIR="${CUDAToolkit_LIBRARY_DIR}")

@@ -66,7 +66,7 @@ struct Sequence::State {
   Buffer<double> loss;
   Buffer<std::int64_t> events;  // [2, batch, kEvents]: of each row, and those of its last step
   int batch = 0;                // of the last call
-  Buffer<unsigned> largest;  // by part: bits of the largest magnitude
+  Buffer<unsigned> largest;     // by part: bits of the largest magnitude
   bool measured = false;
 
  private:
