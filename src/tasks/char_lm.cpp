@@ -19,8 +19,9 @@
 
 #include "tasks/accuracy.h"
 #include "tasks/corpus.h"
+#include "tasks/cuda/rule_batches.h"
 #include "tasks/data_sets.h"
-#include "tasks/lanes.h"
+#include "tasks/lane_rule.h"
 #include "tasks/registry.h"
 
 namespace nru::tasks {
@@ -75,7 +76,7 @@ class CharLm : public Task {
       throw Error(fmt::format("batch_size {} is not possible; choose 1 or more", lanes_));
     corpus_ = load(settings.options);
     for (const Split split : {Split::train, Split::valid, Split::test}) {
-      if (lanes_of(split).predictions() >= 1) continue;
+      if (rule(split).predictions() >= 1) continue;
       const std::size_t size = corpus_.of(split).size();
       throw Error(fmt::format(
           "the {} text of {} characters is too short for batch_size {}; {}", to_string(split), size,
@@ -91,10 +92,10 @@ class CharLm : public Task {
   std::int64_t updates_per_epoch() const override { return windows_of(Split::train); }
 
   BatchShape shape(Split split, std::uint64_t index) const override {
-    const Lanes lanes = lanes_of(split);
-    const std::int64_t begin = lanes.begin(index);
+    const LaneRule rule = this->rule(split);
+    const std::int64_t begin = rule.begin(index);
     BatchShape shape;
-    shape.steps = static_cast<int>(std::min(window_, lanes.predictions() - begin));
+    shape.steps = static_cast<int>(std::min(window_, rule.predictions() - begin));
     shape.rows = lanes_;
     shape.carry = begin == 0 ? Carry::nothing : Carry::state;
     shape.weight_sum = shape.counted_positions();
@@ -104,13 +105,25 @@ class CharLm : public Task {
   void make_batch(Split split, std::uint64_t index, Batch& batch) const override {
     batch.reshape(shape(split, index));
     for (int lane = 0; lane < lanes_; ++lane) {
-      const std::int32_t* token = corpus_.of(split).data() + lanes_of(split).at(index, 0, lane);
+      const std::int32_t* token = corpus_.of(split).data() + rule(split).at(index, 0, lane);
       for (std::size_t at = lane; at < batch.symbols.size(); at += lanes_, ++token) {
         batch.symbols[at] = token[0];
         batch.targets[at] = token[1];
       }
     }
   }
+
+#ifdef NRU_HAS_CUDA
+  std::unique_ptr<DeviceBatches> device_batches() const override {
+    auto train = on_device(corpus_.of(Split::train));
+    auto valid = on_device(corpus_.of(Split::valid));
+    auto test = on_device(corpus_.of(Split::test));
+    const std::array rules{DeviceText{rule(Split::train), train.data()},
+                           DeviceText{rule(Split::valid), valid.data()},
+                           DeviceText{rule(Split::test), test.data()}};
+    return make_rule_batches(rules, std::move(train), std::move(valid), std::move(test));
+  }
+#endif
 
   Score score(const Batch& batch, std::span<const std::int32_t> predictions) const override {
     return count_right(batch, predictions);
@@ -129,10 +142,10 @@ class CharLm : public Task {
   }
 
  private:
-  Lanes lanes_of(Split split) const {
+  LaneRule rule(Split split) const {
     return {static_cast<std::int64_t>(corpus_.of(split).size()) / lanes_, window_};
   }
-  std::int64_t windows_of(Split split) const { return lanes_of(split).windows(); }
+  std::int64_t windows_of(Split split) const { return rule(split).windows(); }
 
   int lanes_;
   std::int64_t window_;

@@ -19,9 +19,10 @@
 #include <stdexcept>
 
 #include "tasks/accuracy.h"
+#include "tasks/cuda/rule_batches.h"
 #include "tasks/data_sets.h"
 #include "tasks/idx.h"
-#include "tasks/image_choice.h"
+#include "tasks/image_rule.h"
 #include "tasks/numpy_random.h"
 #include "tasks/registry.h"
 
@@ -71,13 +72,34 @@ class PsMnist : public Task {
     batch.reshape(shape(split, index));
     std::fill(batch.targets.begin(), batch.targets.end(), 0);
     std::int32_t* const digits = batch.targets.data() + (kSteps - 1) * batch.rows;
-    const ImageChoice choice = choice_of(split);
+    const ImageRule rule = this->rule(split);
     for (int row = 0; row < batch.rows; ++row) {
-      const std::uint32_t image = choice.at(index, row);
+      const std::uint32_t image = rule.image(index, row);
       fill_row(pixels_of(image), row, batch);
       digits[row] = digit_of(image);
     }
   }
+
+#ifdef NRU_HAS_CUDA
+  // The pixels of each image go there in the order of the steps.
+  std::unique_ptr<DeviceBatches> device_batches() const override {
+    const auto images = static_cast<std::uint32_t>(train_.count + test_.count);
+    std::vector<unsigned char> pixels;
+    std::vector<std::int32_t> digits;
+    pixels.reserve(static_cast<std::size_t>(images) * kPixels);
+    for (std::uint32_t image = 0; image < images; ++image) {
+      for (const int pixel : pixel_at_step_) pixels.push_back(pixels_of(image)[pixel]);
+      digits.push_back(digit_of(image));
+    }
+    auto pixels_there = on_device(pixels);
+    auto digits_there = on_device(digits);
+    const auto there = [&](Split split) {
+      return DeviceImages{rule(split), kPixels, pixels_there.data(), digits_there.data()};
+    };
+    const std::array rules{there(Split::train), there(Split::valid), there(Split::test)};
+    return make_rule_batches(rules, std::move(pixels_there), std::move(digits_there));
+  }
+#endif
 
   Score score(const Batch& batch, std::span<const std::int32_t> predictions) const override {
     return count_right(batch, predictions);
@@ -123,7 +145,7 @@ class PsMnist : public Task {
                                    : test_.count;
   }
 
-  ImageChoice choice_of(Split split) const {
+  ImageRule rule(Split split) const {
     const bool train = split == Split::train;
     const auto first = train ? 0 : split == Split::valid ? train_images() : train_.count;
     return {order_, train, static_cast<std::uint32_t>(first),
@@ -144,7 +166,7 @@ class PsMnist : public Task {
   void fill_row(const unsigned char* pixels, int row, Batch& batch) const {
     float* to = batch.dense.data() + row;  // [T,B]
     for (const int pixel : pixel_at_step_) {
-      *to = static_cast<float>(pixels[pixel]) / 255.0f;
+      *to = ImageRule::brightness(pixels[pixel]);
       to += batch.rows;
     }
     *to = 0;

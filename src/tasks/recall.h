@@ -5,12 +5,15 @@
 // sequence, spread over the positions that count.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "tasks/cuda/rule_batches.h"
 #include "tasks/recall_rules.h"
 #include "tasks/task.h"
 
@@ -78,6 +81,11 @@ class RuleTask : public RecallTask {
       }
     }
   }
+#ifdef NRU_HAS_CUDA
+  std::unique_ptr<DeviceBatches> device_batches() const override {
+    return make_rule_batches(std::array{rule(Split::train), rule(Split::valid), rule(Split::test)});
+  }
+#endif
 
  protected:
   using RecallTask::RecallTask;

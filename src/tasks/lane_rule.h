@@ -8,7 +8,7 @@
 
 namespace nru::tasks {
 
-struct Lanes {
+struct LaneRule {
   std::int64_t length;  // of a lane
   std::int64_t window;  // steps
 
