@@ -285,9 +285,10 @@ std::unique_ptr<Engine> make_cuda_engine(Model model, FlatParameters& parameters
   const int count = cuda::device_count();
   const int number = device.starts_with("cuda:") ? std::stoi(device.substr(5)) : 0;
   if (number >= count) {
-    throw Error(fmt::format(
-        "device '{}' is not there: this machine has {} CUDA device{}; use {}device=cpu", device,
-        count, count == 1 ? "" : "s", count > 0 ? fmt::format("cuda:0 .. cuda:{}, or ", count - 1) : ""));
+    throw Error(
+        fmt::format("device '{}' is not there: this machine has {} CUDA device{}; use {}device=cpu",
+                    device, count, count == 1 ? "" : "s",
+                    count > 0 ? fmt::format("cuda:0 .. cuda:{}, or ", count - 1) : ""));
   }
   cuda::use_device(number);
   const auto program = model->layer()->program<float>(0);

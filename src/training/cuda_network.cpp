@@ -21,8 +21,7 @@ tasks::DeviceBatch DeviceBatchMemory::require(const tasks::BatchShape& shape) {
   return batch;
 }
 
-tasks::DeviceBatch DeviceBatchMemory::upload(const tasks::Batch& batch,
-                                             cuda::StreamHandle stream) {
+tasks::DeviceBatch DeviceBatchMemory::upload(const tasks::Batch& batch, cuda::StreamHandle stream) {
   const tasks::DeviceBatch to = require(batch.shape());
   const auto copy = [&](const auto& from, auto* there) {
     if (there) cuda::upload(from.data(), from.size() * sizeof from[0], there, stream);
@@ -101,8 +100,7 @@ kernels::Readout<float> CudaNetwork::readout(const tasks::DeviceBatch& batch) {
   return r;
 }
 
-void CudaNetwork::train(const tasks::DeviceBatch& batch,
-                        const std::vector<const float*>& initial,
+void CudaNetwork::train(const tasks::DeviceBatch& batch, const std::vector<const float*>& initial,
                         const std::vector<float*>& final) {
   kernels::SequenceGradients<float> g;
   g.parameters = parameter_gradients_.data();
@@ -111,8 +109,7 @@ void CudaNetwork::train(const tasks::DeviceBatch& batch,
     g.input = embedded_gradient_.require(static_cast<std::size_t>(steps.rows()) * embedding_width_);
   }
   sequence_.train(inputs(batch, initial),
-                  {nullptr, nullptr, final.empty() ? nullptr : final.data()}, readout(batch),
-                  g);
+                  {nullptr, nullptr, final.empty() ? nullptr : final.data()}, readout(batch), g);
   if (embedding_width_ > 0) {
     embedding_.backward(steps, batch.symbols, input_, g.input, embedding_width_, table_gradient_);
   }

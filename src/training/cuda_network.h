@@ -33,11 +33,10 @@ class CudaNetwork {
 
   // Loss and gradients, or loss and predictions ([T,B], null: none), of a batch; queued. `initial`
   // and `final`: by state part, or empty.
-  void train(const tasks::DeviceBatch& batch,
-             const std::vector<const float*>& initial, const std::vector<float*>& final);
-  void evaluate(const tasks::DeviceBatch& batch,
-                const std::vector<const float*>& initial, const std::vector<float*>& final,
-                std::int32_t* predictions);
+  void train(const tasks::DeviceBatch& batch, const std::vector<const float*>& initial,
+             const std::vector<float*>& final);
+  void evaluate(const tasks::DeviceBatch& batch, const std::vector<const float*>& initial,
+                const std::vector<float*>& final, std::int32_t* predictions);
 
   kernels::cuda::StreamHandle stream() const { return stream_.handle(); }
   kernels::cuda::Sequence& sequence() { return sequence_; }

@@ -11,9 +11,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-unsigned ctas(long long count) {
-  return static_cast<unsigned>((count + kThreads - 1) / kThreads);
-}
+unsigned ctas(long long count) { return static_cast<unsigned>((count + kThreads - 1) / kThreads); }
 
 __global__ void find_bad_kernel(const float* values, long long count, int* bad) {
   const long long i = static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x;
