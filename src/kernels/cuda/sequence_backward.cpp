@@ -183,6 +183,33 @@ void Sequence::State::backward_phase(const SequenceCall& call, int index, int st
   }
 }
 
+// The recurrence over all steps, on the path of the forward pass.
+void Sequence::State::backward_steps(const SequenceCall& call, int bulk_first) {
+  const SequenceInputs<float>& inputs = *call.inputs;
+  if (!path.kernels) {
+    for (int step = inputs.steps; step-- > 0;) {
+      enter(call, step, bulk_first);
+      for (int p = static_cast<int>(program->phases.size()); p-- > 0;) {
+        if (program->phases[p].recurrent) backward_phase(call, p, step);
+      }
+    }
+    return;
+  }
+  PersistentBackward whole;
+  fill_persistent_call(call, {0, inputs.steps, inputs.batch, inputs.lengths}, &whole);
+  std::vector<const float*> final_state(program->parts.size());
+  for (std::size_t s = 0; call.gradients->final_state && s < states.size(); ++s)
+    final_state[states[s]] = call.gradients->final_state[s];
+  std::vector<float*> d_pre_pointers;
+  for (const auto& buffer : d_pre) d_pre_pointers.push_back(buffer.data());
+  whole.bulk = bulk[program->output].data();
+  whole.bulk_first = bulk_first;
+  whole.final_state = final_state.data();
+  whole.d_pre = d_pre_pointers.data();
+  whole.gradient = gradient_pointers.data();
+  path.kernels->backward(whole, stream);
+}
+
 void Sequence::State::weight_gradients(const SequenceCall& call, int bulk_first) {
   float* const* to = call.gradients->parameters;
   if (!to) return;
@@ -238,12 +265,7 @@ void Sequence::State::backward(const SequenceCall& call) {
   begin_backward(call);
   const int bulk_first = load_output_gradient(call);
   if (plan.off_path) backward_bulk_phases(call, bulk_first);
-  for (int step = inputs.steps; step-- > 0;) {
-    enter(call, step, bulk_first);
-    for (int p = static_cast<int>(program->phases.size()); p-- > 0;) {
-      if (program->phases[p].recurrent) backward_phase(call, p, step);
-    }
-  }
+  backward_steps(call, bulk_first);
   weight_gradients(call, bulk_first);
   input_gradient(call, bulk_first);
   for (std::size_t s = 0; call.gradients->initial && s < states.size(); ++s) {

@@ -17,6 +17,16 @@ constexpr double kLargeProduct = 5e8;
 
 }  // namespace
 
+// The path of this call, kept for a backward pass and for further calls of its kind.
+void Sequence::State::choose(const SequenceInputs<float>& inputs) {
+  const bool lengths = inputs.lengths != nullptr;
+  if (inputs.batch == path_batch && lengths == path_lengths) return;
+  path_batch = inputs.batch;
+  path_lengths = lengths;
+  const bool free = options.whole_sequence && options.step_products == StepProducts::automatic;
+  path = free ? choose_path(*program, inputs.batch, lengths) : ChosenPath{};
+}
+
 int Sequence::State::window_steps(const SequenceInputs<float>& inputs, bool keep) const {
   return keep ? inputs.steps : std::min(inputs.steps, std::max(16, kWindowRows / inputs.batch));
 }
@@ -91,7 +101,7 @@ void Sequence::State::begin_forward(const SequenceCall& call, int window, bool k
         "clearing the events");
   check(cudaMemsetAsync(loss.data(), 0, sizeof(double), stream), "clearing the loss");
   check(cudaMemsetAsync(largest.data(), 0, largest.bytes(), stream), "clearing the magnitudes");
-  weights.pack(inputs.parameters, keep, stream);
+  if (!path.kernels) weights.pack(inputs.parameters, keep, stream);
   if (cell.prepare) cell.prepare(inputs.parameters, derived.require(cell.derived), stream);
   for (std::size_t s = 0; s < states.size(); ++s) {
     const int part = states[s];
@@ -122,6 +132,18 @@ void Sequence::State::load_window(const SequenceCall& call, const Steps& steps, 
               true, pre, ld[phase.part]);
     }
   }
+}
+
+void Sequence::State::fill_persistent_call(const SequenceCall& call, const Steps& steps,
+                                           PersistentCall* whole) {
+  for (std::size_t p = 0; p < storage.size(); ++p) current[p] = storage[p].data();
+  whole->steps = steps.steps;
+  whole->batch = steps.batch;
+  whole->ld = ld.data();
+  whole->parameters = call.inputs->parameters;
+  whole->slots = current.data();
+  whole->lengths = steps.lengths;
+  whole->begin = steps.begin;
 }
 
 void Sequence::State::run_step(const SequenceCall& call, int step, int slot) {
@@ -159,6 +181,20 @@ void Sequence::State::run_step(const SequenceCall& call, int step, int slot) {
   hold_finished_rows(held, step, inputs.batch, inputs.lengths, stream);
 }
 
+// The recurrence over the window.
+void Sequence::State::run_steps(const SequenceCall& call, const Steps& steps, bool keep) {
+  if (!path.kernels) {
+    for (int i = 0; i < steps.steps; ++i) run_step(call, steps.begin + i, i);
+    return;
+  }
+  PersistentForward whole;
+  fill_persistent_call(call, steps, &whole);
+  whole.keep = keep;
+  whole.events = events.data();
+  whole.largest = measured ? largest.data() : nullptr;
+  path.kernels->forward(whole, stream);
+}
+
 // Phases off the recurrent path: all steps of the window at once.
 void Sequence::State::run_bulk_phases(const SequenceCall& call, const Steps& steps, int slot) {
   for (std::size_t p = 0; p < program->phases.size(); ++p) {
@@ -181,7 +217,8 @@ void Sequence::State::store_outputs(const SequenceCall& call, const Steps& steps
   if (measured) {
     for (std::size_t p = 1; p < program->parts.size(); ++p) {
       const int part = static_cast<int>(p);
-      if (program->parts[p].kind != PartKind::state && part != output) continue;
+      const bool state = program->parts[p].kind == PartKind::state;
+      if ((!state && part != output) || (state && path.kernels)) continue;
       largest_magnitude(steps, at(part, slot + 1, batch), ld[p], width(part), largest.data() + p,
                         stream);
     }
@@ -225,6 +262,7 @@ void Sequence::State::forward(const SequenceCall& call, bool keep, bool measure)
   const SequenceInputs<float>& inputs = *call.inputs;
   const int window = window_steps(inputs, keep);
   measured = measure;
+  choose(inputs);
   begin_forward(call, window, keep);
   int last = 0;  // slot of the newest state
   for (int begin = 0; begin < inputs.steps; begin += window) {
@@ -235,7 +273,7 @@ void Sequence::State::forward(const SequenceCall& call, bool keep, bool measure)
                 ld[part], inputs.batch, stream);
     }
     load_window(call, steps, 0);
-    for (int i = 0; i < steps.steps; ++i) run_step(call, begin + i, i);
+    run_steps(call, steps, keep);
     run_bulk_phases(call, steps, 0);
     store_outputs(call, steps, 0);
     if (call.readout) run_readout(call, steps, 0);

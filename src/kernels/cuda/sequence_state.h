@@ -13,6 +13,7 @@
 #include "kernels/backward_plan.h"
 #include "kernels/cuda/device_cell.h"
 #include "kernels/cuda/gemm.h"
+#include "kernels/cuda/persistent.h"
 #include "kernels/cuda/rows.h"
 #include "kernels/cuda/sequence.h"
 #include "kernels/cuda/step_weights.h"
@@ -42,6 +43,9 @@ struct Sequence::State {
   std::vector<int> ld;      // by part
   std::vector<int> states;  // the state parts
   StepWeights weights;
+  ChosenPath path;  // of the last call, and what it was chosen for
+  int path_batch = 0;
+  bool path_lengths = false;
   Buffer<float> derived;  // DeviceCell::derived
 
   // Forward.
@@ -66,7 +70,7 @@ struct Sequence::State {
   Buffer<double> loss;
   Buffer<std::int64_t> events;  // [2, batch, kEvents]: of each row, and those of its last step
   int batch = 0;                // of the last call
-  Buffer<unsigned> largest;  // by part: bits of the largest magnitude
+  Buffer<unsigned> largest;     // by part: bits of the largest magnitude
   bool measured = false;
 
  private:
@@ -74,6 +78,7 @@ struct Sequence::State {
   float* at(int part, int slot, int batch) {
     return storage[part].data() + static_cast<std::size_t>(slot) * batch * ld[part];
   }
+  void choose(const SequenceInputs<float>& inputs);
   int window_steps(const SequenceInputs<float>& inputs, bool keep) const;
   Rows<float> rows_at(const SequenceCall& call, int slot, long long count);
   bool in_tiles(const StepProduct& product, int batch) const;
@@ -84,6 +89,8 @@ struct Sequence::State {
   void begin_forward(const SequenceCall& call, int window, bool keep);
   void load_window(const SequenceCall& call, const Steps& steps, int slot);
   void run_step(const SequenceCall& call, int step, int slot);
+  void fill_persistent_call(const SequenceCall& call, const Steps& steps, PersistentCall* whole);
+  void run_steps(const SequenceCall& call, const Steps& steps, bool keep);
   void run_bulk_phases(const SequenceCall& call, const Steps& steps, int slot);
   void store_outputs(const SequenceCall& call, const Steps& steps, int slot);
   void run_readout(const SequenceCall& call, const Steps& steps, int slot);
@@ -95,6 +102,7 @@ struct Sequence::State {
   void backward_bulk_phases(const SequenceCall& call, int first);
   void enter(const SequenceCall& call, int step, int bulk_first);
   void backward_phase(const SequenceCall& call, int phase, int step);
+  void backward_steps(const SequenceCall& call, int bulk_first);
   void weight_gradients(const SequenceCall& call, int bulk_first);
   void add_columns(const float* from, int ld, int width, long long rows, float* to);
   void input_gradient(const SequenceCall& call, int bulk_first);
