@@ -14,6 +14,9 @@ __device__ inline float relu(float x) { return x < 0.f ? 0.f : x; }  // NaN stay
 __device__ inline float relu_backward(float h, float dh) { return h > 0.f ? dh : 0.f; }
 __device__ inline float tanh_backward(float h, float dh) { return dh * (1.f - h * h); }
 
+// Bits of the magnitude: they order as the numbers do, NaN above all.
+__device__ inline unsigned magnitude_bits(float x) { return __float_as_uint(x) & 0x7fffffffu; }
+
 // |x|^5, x^5 and sign(x)|x|^4, by multiplication.
 __device__ inline float pow5(float x) {
   const float x2 = x * x;

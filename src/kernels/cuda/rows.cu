@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/each.cuh"
+#include "kernels/cuda/math.cuh"
 
 namespace nru::kernels::cuda {
 namespace {
@@ -142,9 +143,6 @@ __global__ void column_sums_kernel(const float* from, int ld, int width, long lo
 long long sum_blocks(long long rows) {
   return std::max<long long>(1, (rows + kSumRows - 1) / kSumRows);
 }
-
-// Bits of the absolute value: they order as the numbers do, NaN above all.
-__device__ inline unsigned magnitude_bits(float x) { return __float_as_uint(x) & 0x7fffffffu; }
 
 __global__ void largest_magnitude_kernel(const Steps steps, const float* from, int ld, int width,
                                          unsigned* result) {
