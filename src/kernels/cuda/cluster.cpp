@@ -37,33 +37,31 @@ class ClusterKernels : public Persistent {
       : program_(program), sizes_(shape), hidden_(shape.hidden), tile_(tile) {}
 
   void forward(const PersistentForward& call, cudaStream_t stream) override {
-    ClusterForward f{};
-    f.of = sequence(call);
-    f.h = call.slots[kH];
-    f.m = call.slots[kM];
-    f.heads = call.slots[kHeads];
-    f.aux = call.slots[kAux];
-    f.events = call.events;
-    f.largest_h = call.largest ? call.largest + kH : nullptr;
-    f.largest_m = call.largest ? call.largest + kM : nullptr;
-    tile_.forward(f, stream);
+    tile_.forward({.of = sequence(call),
+                   .h = call.slots[kH],
+                   .m = call.slots[kM],
+                   .heads = call.slots[kHeads],
+                   .aux = call.slots[kAux],
+                   .events = call.events,
+                   .largest_h = call.largest ? call.largest + kH : nullptr,
+                   .largest_m = call.largest ? call.largest + kM : nullptr},
+                  stream);
   }
 
   void backward(const PersistentBackward& call, cudaStream_t stream) override {
-    ClusterBackward b{};
-    b.of = sequence(call);
-    b.h = call.slots[kH];
-    b.heads = call.slots[kHeads];
-    b.aux = call.slots[kAux];
-    b.d_output = call.bulk;
-    b.first_output = call.bulk_first;
-    b.final_h = call.final_state[kH];
-    b.final_m = call.final_state[kM];
-    b.d_pre = call.d_pre[kHiddenPhase];
-    b.d_heads = call.d_pre[kHeadsPhase];
-    b.d_h = call.gradient[kH];
-    b.d_m = call.gradient[kM];
-    tile_.backward(b, stream);
+    tile_.backward({.of = sequence(call),
+                    .h = call.slots[kH],
+                    .heads = call.slots[kHeads],
+                    .aux = call.slots[kAux],
+                    .d_output = call.bulk,
+                    .first_output = call.bulk_first,
+                    .final_h = call.final_state[kH],
+                    .final_m = call.final_state[kM],
+                    .d_pre = call.d_pre[kHiddenPhase],
+                    .d_heads = call.d_pre[kHeadsPhase],
+                    .d_h = call.gradient[kH],
+                    .d_m = call.gradient[kM]},
+                   stream);
   }
 
  private:
