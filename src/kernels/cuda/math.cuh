@@ -49,4 +49,19 @@ __device__ inline float cta_sum(float x, float* scratch) {
   return scratch[32];
 }
 
+// Whether this CTA is the last one of `count` to come here. It then sees what the others wrote
+// before they came, if it reads past its own cache (__ldcg). `ended` is zero between launches.
+__device__ inline bool comes_last(unsigned* ended, unsigned count) {
+  __shared__ bool last;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0 && threadIdx.y == 0) {
+    last = atomicAdd(ended, 1u) == count - 1;
+    if (last) *ended = 0;
+    __threadfence();
+  }
+  __syncthreads();
+  return last;
+}
+
 }  // namespace nru::kernels::cuda

@@ -57,6 +57,7 @@ struct HiddenRole {
       const float d_a = relu_backward(h, group_sums(sum) + d);
       if (mine) g.d_a[own] = d_a;
       await(kHiddenReady, 2 * T::kRole);
+      if (t > 0) arrive(kMemoryReady, T::kThreads);  // d_u has been read
       if (mine) c.d_a[row_offset(c, t, c.ld_h) + own] = d_a;
       d = arriving(t - 1);
       h = h_of(t - 1);
@@ -92,7 +93,7 @@ struct MemoryRole {
       from_hidden.multiply_add(g.d_a, at, sum);
       D += group_sums(sum);
       if (mine) g.D[mine.index] = D;
-      if (t > 0) arrive(kMemoryReady, T::kRole + 32);
+      if (t > 0) arrive(kMemoryReady, T::kThreads);
     }
     if (mine) c.gradient_m[row_offset(c, 0, c.ld_m) + mine.index] = D;
   }
@@ -128,7 +129,7 @@ __device__ void run_write(const RowsBackward& c, Gradients<T>& g, int steps) {
   prepare();
   load(steps - 2);
   for (int t = steps; t-- > 0;) {
-    if (t < steps - 1) await(kMemoryReady, T::kRole + 32);
+    if (t < steps - 1) await(kMemoryReady, T::kThreads);
     if (kFast && ready.fits) {
       ready.finish(g.D, g.d_u);
     } else {
@@ -158,7 +159,8 @@ __device__ void clear_finished(const RowsBackward& c, int steps) {
 }
 
 template <class T, bool kFast>
-__global__ void __launch_bounds__(T::kThreads, 1) rows_backward_kernel(const RowsBackward c) {
+__global__ void __launch_bounds__(T::kThreads, 1)
+    rows_backward_kernel(const __grid_constant__ RowsBackward c) {
   __shared__ Gradients<T> g;
   extern __shared__ float4 off_path[];
   float* space = reinterpret_cast<float*>(off_path);

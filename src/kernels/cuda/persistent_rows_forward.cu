@@ -52,6 +52,7 @@ struct HiddenRole {
       const float h = relu(group_sums(sum) + x);
       if (mine) v.h[mine.index] = h;
       await(kHiddenReady, 2 * T::kRole);
+      arrive(kHeadsReady, T::kThreads);  // m' has been read
       if (mine) {
         *slot = h;
         slot += step;
@@ -95,7 +96,7 @@ struct HeadsRole {
         v.u[mine.index] = u;
         *slot = u;  // before the write's warp may have to set it to zero
       }
-      arrive(kHeadsReady, T::kRole + 32);
+      arrive(kHeadsReady, T::kThreads);
       if (mine) {
         slot += step;
         if (t + 1 < steps) x = *slot;
@@ -115,7 +116,7 @@ __device__ void run_write(const RowsForward& c, Vectors<T>& v, int steps) {
   unsigned largest = 0;
   for (int t = 0; t < steps; ++t) {
     arrive(kMemoryReady, T::kThreads);
-    await(kHeadsReady, T::kRole + 32);
+    await(kHeadsReady, T::kThreads);
     const bool written = kFast && write_forward_fast(c.write, v.u, v.terms, m);
     if (!written) {
       write_forward(c.write, v.u, c.u + row_offset(c, t + 1, c.ld_u),
@@ -147,7 +148,8 @@ __device__ void hold_states(const RowsForward& c, const Vectors<T>& v, int steps
 // The weights do not depend on the kernel before, which is one of this call (the input's share):
 // they are on their way while that one still runs.
 template <class T, bool kFast>
-__global__ void __launch_bounds__(T::kThreads, 1) rows_forward_kernel(const RowsForward c) {
+__global__ void __launch_bounds__(T::kThreads, 1)
+    rows_forward_kernel(const __grid_constant__ RowsForward c) {
   __shared__ Vectors<T> v;
   extern __shared__ float4 off_path[];
   float* space = reinterpret_cast<float*>(off_path);

@@ -13,6 +13,7 @@
 #include "kernels/backward_plan.h"
 #include "kernels/cuda/device_cell.h"
 #include "kernels/cuda/gemm.h"
+#include "kernels/cuda/outer_sums.h"
 #include "kernels/cuda/persistent.h"
 #include "kernels/cuda/rows.h"
 #include "kernels/cuda/sequence.h"
@@ -56,6 +57,7 @@ struct Sequence::State {
   std::vector<const float*> previous;
   Buffer<float> logits;
   Buffer<double> losses;
+  Buffer<unsigned> readout_ended;  // SmallReadout::ended
 
   // Backward: gradients of the parts at the step in hand; those that arrive in bulk and the d_pre
   // of all phases, for all steps.
@@ -65,6 +67,8 @@ struct Sequence::State {
   std::vector<Buffer<float>> row_sums;  // by parameter of DeviceCell::row_sums: [batch, size]
   std::vector<float*> gradient_pointers, bulk_pointers, row_sum_pointers;
   Buffer<float> sums_scratch;
+  OuterSums outer_sums;
+  bool output_gradient_done = false;  // by the forward pass, with the loss
 
   // Read back by result().
   Buffer<double> loss;
@@ -87,6 +91,7 @@ struct Sequence::State {
   bool finishes_backward(int phase, int batch) const;
 
   void begin_forward(const SequenceCall& call, int window, bool keep);
+  bool share_input(const SequenceCall& call, const Steps& steps, int slot);
   void load_window(const SequenceCall& call, const Steps& steps, int slot);
   void run_step(const SequenceCall& call, int step, int slot);
   void fill_persistent_call(const SequenceCall& call, const Steps& steps, PersistentCall* whole);
@@ -99,11 +104,13 @@ struct Sequence::State {
   void begin_backward(const SequenceCall& call);
   int load_output_gradient(const SequenceCall& call);
   void readout_gradient(const SequenceCall& call, int first);
+  std::vector<OuterGroup> outer_groups(const SequenceCall& call, int bulk_first);
   void backward_bulk_phases(const SequenceCall& call, int first);
   void enter(const SequenceCall& call, int step, int bulk_first);
   void backward_phase(const SequenceCall& call, int phase, int step);
   void backward_steps(const SequenceCall& call, int bulk_first);
   void weight_gradients(const SequenceCall& call, int bulk_first);
+  void form_product(const OuterGroup& group);
   void add_columns(const float* from, int ld, int width, long long rows, float* to);
   void input_gradient(const SequenceCall& call, int bulk_first);
 };
