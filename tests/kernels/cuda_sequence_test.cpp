@@ -6,11 +6,10 @@
 #ifdef NRU_HAS_CUDA
 
 #include <cmath>
-#include <cstring>
 #include <functional>
 
 #include "bulk_program.h"
-#include "cuda_data.h"
+#include "cuda_compare.h"
 #include "kernels/cuda/activation.h"
 #include "kernels/cuda/device_cell.h"
 
@@ -27,94 +26,6 @@ void for_cases(const std::function<void(const CellCase&, const RunCase&)>& test)
     }
   }
 }
-
-void expect_same_bits(const std::vector<float>& a, const std::vector<float>& b, const char* what) {
-  ASSERT_EQ(a.size(), b.size());
-  EXPECT_TRUE(a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0) << what;
-}
-
-void expect_same_bits(const std::vector<std::vector<float>>& a,
-                      const std::vector<std::vector<float>>& b, const char* what) {
-  ASSERT_EQ(a.size(), b.size());
-  for (std::size_t i = 0; i < a.size(); ++i) expect_same_bits(a[i], b[i], what);
-}
-
-void expect_same_results(const SequenceData<float>& a, const SequenceData<float>& b) {
-  expect_same_bits(a.output, b.output, "output");
-  expect_same_bits(a.states, b.states, "states");
-  expect_same_bits(a.final_state, b.final_state, "final state");
-  expect_same_bits(a.parameter_gradients, b.parameter_gradients, "parameter gradients");
-  expect_same_bits(a.initial_gradients, b.initial_gradients, "initial gradients");
-  expect_same_bits(a.input_gradient, b.input_gradient, "input gradient");
-  expect_same_bits(a.readout_weight_gradient, b.readout_weight_gradient, "readout weight");
-  expect_same_bits(a.readout_bias_gradient, b.readout_bias_gradient, "readout bias");
-  EXPECT_EQ(a.predictions, b.predictions);
-}
-
-// The CPU's results in float: as they are, and with every parameter moved by one unit in the last
-// place, which says how far rounding alone can throw a case (a direction that is short by chance, a
-// modReLU near zero). Without these a lucky run of the CPU would set the bound.
-using Call = std::function<void(SequenceData<float>&, kernels::Sequence<float>&)>;
-
-std::vector<SequenceData<float>> host_runs(const SequenceData<float>& data, const Call& call) {
-  std::vector<SequenceData<float>> runs;
-  for (int i = 0; i < 4; ++i) {
-    runs.push_back(data);
-    const Philox random(i, kernels::Stream::initial_weights);
-    for (auto& parameter : runs.back().parameters) {
-      for (std::size_t j = 0; i > 0 && j < parameter.size(); ++j)
-        parameter[j] = std::nextafter(parameter[j], random.below(2, 0, j) ? 1e30f : -1e30f);
-    }
-    kernels::Sequence<float> sequence(data.program, 1);
-    call(runs.back(), sequence);
-  }
-  return runs;
-}
-
-// The rule: against float64, at most twice (gradients: three times) as far off as the CPU's kernels
-// in the same precision.
-class Against {
- public:
-  using Host = std::vector<SequenceData<float>>;
-  Against(const SequenceData<float>& device, const Host& host, const SequenceData<double>& exact,
-          double looseness = 1)
-      : device_(device), host_(host), exact_(exact), looseness_(looseness) {}
-
-  void outputs() const {
-    near("output", 2, [](const auto& data) { return data.output; });
-    for (std::size_t s = 0; s < exact_.states.size(); ++s) {
-      near("state", 2, [s](const auto& data) { return data.states[s]; });
-      near("final state", 2, [s](const auto& data) { return data.final_state[s]; });
-    }
-  }
-  void gradients(bool readout) const {
-    for (std::size_t p = 0; p < exact_.parameters.size(); ++p) {
-      near(exact_.program->parameters[p].name, 3,
-           [p](const auto& data) { return data.parameter_gradients[p]; });
-    }
-    for (std::size_t s = 0; s < exact_.initial_gradients.size(); ++s)
-      near("initial state", 3, [s](const auto& data) { return data.initial_gradients[s]; });
-    near("input", 3, [](const auto& data) { return data.input_gradient; });
-    if (!readout) return;
-    near("readout weight", 3, [](const auto& data) { return data.readout_weight_gradient; });
-    near("readout bias", 3, [](const auto& data) { return data.readout_bias_gradient; });
-  }
-
- private:
-  template <class F>
-  void near(const std::string& what, double factor, const F& of) const {
-    double host_error = 0;
-    for (const auto& host : host_)
-      host_error = std::max(host_error, relative_distance(of(host), of(exact_)));
-    const double floor = factor == 2 ? 1e-6 : 5e-6 * looseness_;
-    EXPECT_LE(relative_distance(of(device_), of(exact_)), factor * host_error + floor) << what;
-  }
-
-  const SequenceData<float>& device_;
-  const Host& host_;
-  const SequenceData<double>& exact_;
-  double looseness_;
-};
 
 // As few kernels as can be for every cell, for tools that make each of them slow
 // (compute-sanitizer).
@@ -149,46 +60,15 @@ TEST(CudaSequence, TrainIsAsCloseToDoubleAsTheCpu) {
   NRU_NEEDS_CUDA_DEVICE();
   const Stream stream;
   for_stable_cases([&](const CellCase& cell, const RunCase& run) {
-    SequenceData<float> device(cell, run, 0.2);
-    const auto host = host_runs(device, [](auto& data, auto& sequence) { data.train(sequence); });
-    SequenceData<double> exact(cell, run, 0.2);
-    Sequence sequence(device.program, {.stream = stream.handle()});
-    kernels::Sequence<double> exact_sequence(exact.program, 1);
-    const SequenceResult got = train(device, sequence, stream.handle());
-    const SequenceResult want = exact.train(exact_sequence);
-    EXPECT_NEAR(got.loss, want.loss, 1e-6 * want.loss);
-    EXPECT_EQ(got.events, want.events);
-    ASSERT_EQ(got.max_abs.size(), want.max_abs.size());
-    for (std::size_t s = 0; s < want.max_abs.size(); ++s)
-      EXPECT_NEAR(got.max_abs[s], want.max_abs[s], 1e-5 * want.max_abs[s]);
-    EXPECT_NEAR(got.max_output, want.max_output, 1e-5 * want.max_output);
-    EXPECT_EQ(device.predictions, exact.predictions);
-    const Against check(device, host, exact, cell.looseness);
-    check.outputs();
-    check.gradients(true);
+    expect_train_close_to_double(cell, run, {.stream = stream.handle()});
   });
-}
-
-void forward_and_backward(SequenceData<float>& data, kernels::Sequence<float>& sequence) {
-  data.forward(sequence, true);
-  data.backward(sequence);
 }
 
 TEST(CudaSequence, BackwardIsAsCloseToDoubleAsTheCpu) {
   NRU_NEEDS_CUDA_DEVICE();
   const Stream stream;
   for_stable_cases([&](const CellCase& cell, const RunCase& run) {
-    SequenceData<float> device(cell, run, 0.2);
-    const auto host = host_runs(device, forward_and_backward);
-    SequenceData<double> exact(cell, run, 0.2);
-    Sequence sequence(device.program, {.stream = stream.handle()});
-    kernels::Sequence<double> exact_sequence(exact.program, 1);
-    forward_backward(device, sequence, stream.handle());
-    exact.forward(exact_sequence, true);
-    exact.backward(exact_sequence);
-    const Against check(device, host, exact, cell.looseness);
-    check.outputs();
-    check.gradients(false);
+    expect_backward_close_to_double(cell, run, {.stream = stream.handle()});
   });
 }
 
@@ -251,39 +131,11 @@ TEST(CudaSequence, EveryWayToFormTheProductsIsRight) {
   });
 }
 
-TEST(CudaSequence, TheSameRunTwiceHasTheSameBits) {
+TEST(CudaSequence, TheSameRunTwiceAndAsAGraphHasTheSameBits) {
   NRU_NEEDS_CUDA_DEVICE();
   const Stream stream;
   for_cases([&](const CellCase& cell, const RunCase& run) {
-    SequenceData<float> first(cell, run), again = first, other = first;
-    Sequence sequence(first.program, {.stream = stream.handle()});
-    Sequence another(first.program, {.stream = stream.handle()});
-    const double loss = train(first, sequence, stream.handle()).loss;
-    EXPECT_EQ(train(again, sequence, stream.handle()).loss, loss);
-    EXPECT_EQ(train(other, another, stream.handle()).loss, loss);
-    expect_same_results(first, again);
-    expect_same_results(first, other);
-  });
-}
-
-TEST(CudaSequence, AGraphRepeatsThePlainLaunches) {
-  NRU_NEEDS_CUDA_DEVICE();
-  const Stream stream;
-  for_cases([&](const CellCase& cell, const RunCase& run) {
-    SequenceData<float> plain(cell, run), replayed(cell, run);
-    Sequence sequence(plain.program, {.stream = stream.handle()});
-    Sequence recorded(plain.program, {.stream = stream.handle()});  // allocates while recorded
-    const double loss = train(plain, sequence, stream.handle()).loss;
-    DeviceData device(replayed, stream.handle());
-    Graph graph(stream.handle(), [&] {
-      recorded.train(device.inputs(), device.outputs(), device.readout(), device.gradients(false));
-    });
-    for (int repeat = 0; repeat < 2; ++repeat) {
-      graph.launch();
-      device.download();
-      EXPECT_EQ(recorded.result().loss, loss);
-      expect_same_results(plain, replayed);
-    }
+    expect_repeats(cell, run, {.stream = stream.handle()});
   });
 }
 

@@ -14,6 +14,9 @@ __device__ inline float relu(float x) { return x < 0.f ? 0.f : x; }  // NaN stay
 __device__ inline float relu_backward(float h, float dh) { return h > 0.f ? dh : 0.f; }
 __device__ inline float tanh_backward(float h, float dh) { return dh * (1.f - h * h); }
 
+// Bits of the magnitude: they order as the numbers do, NaN above all.
+__device__ inline unsigned magnitude_bits(float x) { return __float_as_uint(x) & 0x7fffffffu; }
+
 // |x|^5, x^5 and sign(x)|x|^4, by multiplication.
 __device__ inline float pow5(float x) {
   const float x2 = x * x;
@@ -44,6 +47,21 @@ __device__ inline float cta_sum(float x, float* scratch) {
   }
   __syncthreads();
   return scratch[32];
+}
+
+// Whether this CTA is the last one of `count` to come here. It then sees what the others wrote
+// before they came, if it reads past its own cache (__ldcg). `ended` is zero between launches.
+__device__ inline bool comes_last(unsigned* ended, unsigned count) {
+  __shared__ bool last;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0 && threadIdx.y == 0) {
+    last = atomicAdd(ended, 1u) == count - 1;
+    if (last) *ended = 0;
+    __threadfence();
+  }
+  __syncthreads();
+  return last;
 }
 
 }  // namespace nru::kernels::cuda

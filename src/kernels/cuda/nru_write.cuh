@@ -17,7 +17,9 @@ inline constexpr float kLargestNorm = 1.f / FLT_MIN;  // where 1/norm is still a
 __device__ inline float infinity() { return __int_as_float(0x7f800000); }
 __device__ inline bool finite(float x) { return fabsf(x) <= FLT_MAX; }
 
+// events null: not counted.
 __device__ inline void count_event(std::int64_t* events, Event event) {
+  if (!events) return;
   // Integers: the order of the additions does not matter.
   atomicAdd(reinterpret_cast<unsigned long long*>(events) + event, 1ULL);
 }

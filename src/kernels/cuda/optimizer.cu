@@ -4,7 +4,8 @@
 
 #include <stdexcept>
 
-#include "kernels/cuda/check.h"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/math.cuh"
 
 namespace nru::kernels::cuda {
 
@@ -13,6 +14,7 @@ struct Adam::Control {
   // The numbers of the update in hand, rounded to float once.
   float gradient_scale, beta1, rest1, beta2, rest2, root_correction2, eps, minus_step_size;
   int apply;
+  unsigned ended;  // CTAs, while the norm is being formed; zero otherwise
 };
 
 namespace {
@@ -31,29 +33,9 @@ __device__ inline double cta_sum(double x, double* scratch) {
   return scratch[0];
 }
 
-// Sum of squares of each block of elements.
-__global__ void squares_kernel(const float* gradient, std::int64_t count, double* sums) {
-  __shared__ double scratch[kThreads];
-  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kBlock + threadIdx.x;
-  double sum = 0;
-#pragma unroll
-  for (int i = 0; i < kPerThread; ++i) {
-    const std::int64_t at = first + i * kThreads;
-    const double g = at < count ? static_cast<double>(gradient[at]) : 0.0;
-    sum += g * g;
-  }
-  sum = cta_sum(sum, scratch);
-  if (threadIdx.x == 0) sums[blockIdx.x] = sum;
-}
-
-// Adds the blocks' sums in order of the threads, and makes the numbers of the update.
-__global__ void decide_kernel(const double* sums, int count, const double* loss, AdamSettings s,
-                              double max_norm, Adam::Control* control) {
-  __shared__ double scratch[kThreads];
-  double sum = 0;
-  for (int i = threadIdx.x; i < count; i += kThreads) sum += sums[i];
-  sum = cta_sum(sum, scratch);
-  if (threadIdx.x != 0) return;
+// Makes the numbers of the update, from the sum of all squares and 1 - beta^step.
+__device__ void decide(double sum, const double* loss, const AdamSettings& s, double max_norm,
+                       const double* corrections, Adam::Control* control) {
   AdamReport& report = control->report;
   const double norm = sqrt(sum);
   report.norm = norm;
@@ -64,22 +46,55 @@ __global__ void decide_kernel(const double* sums, int count, const double* loss,
     return;
   }
   report.skipped_in_row = 0;
-  const double step = static_cast<double>(++report.steps);
-  const double correction1 = 1 - pow(s.beta1, step), correction2 = 1 - pow(s.beta2, step);
+  ++report.steps;
   const double clip = max_norm == 0 ? 1.0 : max_norm / (norm + 1e-6);  // the 1e-6 is torch's
   control->gradient_scale = static_cast<float>(clip > 1 ? 1.0 : clip);
   control->beta1 = static_cast<float>(s.beta1);
   control->rest1 = static_cast<float>(1 - s.beta1);
   control->beta2 = static_cast<float>(s.beta2);
   control->rest2 = static_cast<float>(1 - s.beta2);
-  control->root_correction2 = static_cast<float>(sqrt(correction2));
+  control->root_correction2 = static_cast<float>(sqrt(corrections[1]));
   control->eps = static_cast<float>(s.eps);
-  control->minus_step_size = static_cast<float>(-s.learning_rate / correction1);
+  control->minus_step_size = static_cast<float>(-s.learning_rate / corrections[0]);
+}
+
+// Sum of squares of each block of elements. The CTA that ends last adds them up, in order of the
+// threads, and decides.
+__global__ void squares_kernel(const float* gradient, std::int64_t count, double* sums,
+                               const double* loss, AdamSettings s, double max_norm,
+                               Adam::Control* control) {
+  __shared__ double scratch[kThreads];
+  __shared__ double corrections[2];
+  after_previous();
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kBlock + threadIdx.x;
+  float g[kPerThread];
+#pragma unroll
+  for (int i = 0; i < kPerThread; ++i) {
+    const std::int64_t at = first + i * kThreads;
+    g[i] = at < count ? gradient[at] : 0.f;
+  }
+  // While these are on their way: the powers take long, and any CTA may be the last.
+  if (threadIdx.x == 32 || threadIdx.x == 64) {
+    const bool one = threadIdx.x == 32;
+    const double step = static_cast<double>(control->report.steps + 1);
+    corrections[one ? 0 : 1] = 1 - pow(one ? s.beta1 : s.beta2, step);
+  }
+  double sum = 0;
+#pragma unroll
+  for (int i = 0; i < kPerThread; ++i) sum += static_cast<double>(g[i]) * static_cast<double>(g[i]);
+  sum = cta_sum(sum, scratch);
+  if (threadIdx.x == 0) sums[blockIdx.x] = sum;
+  if (!comes_last(&control->ended, gridDim.x)) return;
+  sum = 0;
+  for (unsigned i = threadIdx.x; i < gridDim.x; i += kThreads) sum += __ldcg(sums + i);
+  sum = cta_sum(sum, scratch);
+  if (threadIdx.x == 0) decide(sum, loss, s, max_norm, corrections, control);
 }
 
 // The order of the operations is that of the CPU.
 __global__ void adam_kernel(const Adam::Control* control, const float* gradient, float* parameter,
                             float* m, float* v, float* v_max, std::int64_t count) {
+  after_previous();
   if (!control->apply) return;
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= count) return;
@@ -111,15 +126,11 @@ void Adam::update(const float* gradient, const double* loss, float* parameter, f
     throw std::invalid_argument("AMSGrad needs a buffer for v_max");
   if (count == 0) return;
   double* sums = sums_.require(blocks(count));
-  squares_kernel<<<blocks(count), kThreads, 0, stream_>>>(gradient, count, sums);
-  check_launch("squares", count, 1);
-  decide_kernel<<<1, kThreads, 0, stream_>>>(sums, blocks(count), loss, settings_, max_norm_,
-                                             control_.data());
-  check_launch("decide", blocks(count), 1);
+  launch("squares", count, 1, squares_kernel, {dim3(blocks(count)), dim3(kThreads)}, stream_,
+         gradient, count, sums, loss, settings_, max_norm_, control_.data());
   const auto ctas = static_cast<unsigned>((count + kThreads - 1) / kThreads);
-  adam_kernel<<<ctas, kThreads, 0, stream_>>>(control_.data(), gradient, parameter, m, v,
-                                              settings_.amsgrad ? v_max : nullptr, count);
-  check_launch("adam", count, 1);
+  launch("adam", count, 1, adam_kernel, {dim3(ctas), dim3(kThreads)}, stream_, control_.data(),
+         gradient, parameter, m, v, settings_.amsgrad ? v_max : nullptr, count);
 }
 
 AdamReport Adam::report() {

@@ -1,4 +1,5 @@
-// Softmax cross-entropy on rows of logits, on the device.
+// Softmax cross-entropy on rows of logits, on the device; for few positions and classes with the
+// output layer around it.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -23,6 +24,20 @@ struct CrossEntropy {
 
 // A position of weight 0, or behind its row's length, counts nothing and gets gradient 0.
 void softmax_cross_entropy(const CrossEntropy& call, cudaStream_t stream);
+
+// Output layer, cross-entropy and the gradient of the layer's input in one launch.
+struct SmallReadout {
+  CrossEntropy entropy;           // its logits need not be there before
+  const float* output = nullptr;  // [positions, ld], what the layer reads
+  int ld = 0, width = 0;
+  const float* weight = nullptr;  // [classes, width]
+  const float* bias = nullptr;
+  float* d_output = nullptr;  // [positions, ld]; null: not wanted
+  double* total = nullptr;    // as in add_losses
+  unsigned* ended = nullptr;  // a counter that is zero between launches
+  bool fits() const;
+};
+void small_readout(const SmallReadout& call, cudaStream_t stream);
 
 // *total += scale * sum of the losses, in a fixed order.
 void add_losses(const double* losses, long long count, double scale, double* total,

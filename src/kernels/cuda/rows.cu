@@ -4,19 +4,11 @@
 
 #include "kernels/cuda/check.h"
 #include "kernels/cuda/each.cuh"
+#include "kernels/cuda/math.cuh"
+#include "kernels/cuda/steps.cuh"
 
 namespace nru::kernels::cuda {
 namespace {
-
-__device__ inline bool finished(const std::int64_t* lengths, int row, int step) {
-  return lengths && step >= lengths[row];
-}
-
-// Of the rows of some steps.
-__device__ inline bool finished(const Steps& s, long long row) {
-  return finished(s.lengths, static_cast<int>(row % s.batch),
-                  s.begin + static_cast<int>(row / s.batch));
-}
 
 struct Fill {
   float* to;
@@ -39,16 +31,12 @@ struct Copy {
 
 struct LoadInput {
   Steps steps;
-  const float* dense;  // from step `begin` on, as are the symbols
+  const float* dense;
   const std::int32_t* symbols;
   int width;
   float* to;
   __device__ void operator()(long long row, int j) const {
-    float value = 0;  // of a finished row: what lies there may be anything, NaN included
-    if (!finished(steps, row)) {
-      value = symbols ? (symbols[row] == j ? 1.f : 0.f) : dense[row * width + j];
-    }
-    to[row * width + j] = value;
+    to[row * width + j] = input_value(steps, dense, symbols, width, row, j);
   }
 };
 
@@ -143,9 +131,6 @@ long long sum_blocks(long long rows) {
   return std::max<long long>(1, (rows + kSumRows - 1) / kSumRows);
 }
 
-// Bits of the absolute value: they order as the numbers do, NaN above all.
-__device__ inline unsigned magnitude_bits(float x) { return __float_as_uint(x) & 0x7fffffffu; }
-
 __global__ void largest_magnitude_kernel(const Steps steps, const float* from, int ld, int width,
                                          unsigned* result) {
   __shared__ unsigned warps[32];
@@ -178,9 +163,6 @@ void copy_rows(const float* from, int from_ld, float* to, int to_ld, int width, 
 
 void load_input(const Steps& steps, const float* dense, const std::int32_t* symbols, int width,
                 float* to, cudaStream_t stream) {
-  const size_t before = static_cast<size_t>(steps.begin) * steps.batch;
-  if (dense) dense += before * width;
-  if (symbols) symbols += before;
   for_each("load_input", steps.rows(), width, stream, LoadInput{steps, dense, symbols, width, to});
 }
 

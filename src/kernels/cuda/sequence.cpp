@@ -54,6 +54,7 @@ Sequence::State::State(std::shared_ptr<const Program<float>> p, const SequenceOp
   row_sum_pointers.resize(program->parameters.size());
   loss.require(1);
   largest.require(parts);
+  readout_ended.require(1);
 }
 
 SequenceResult Sequence::State::result() {

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 
 #include "kernels/cuda/device.h"
 #include "kernels/sequence.h"
@@ -20,7 +21,11 @@ namespace nru::kernels::cuda {
 // Whether a program's cell has CUDA kernels.
 bool supports(const Program<float>& program);
 
-// Who forms the products inside the time loop.
+// How the recurrence of a program runs on the current device: the name of a whole-sequence design
+// (persistent.h) that takes it at this batch size, or "generic", step by step.
+std::string path_of(const Program<float>& program, int batch);
+
+// Who forms the products inside the generic time loop.
 enum class StepProducts {
   automatic,  // by size
   tiles,      // product.h
@@ -31,6 +36,7 @@ struct SequenceOptions {
   StreamHandle stream = nullptr;  // the default stream, which cannot be recorded
   bool tf32 = false;              // products through cuBLAS may round their operands to TF32
   StepProducts step_products = StepProducts::automatic;
+  bool whole_sequence = true;  // false: the generic path, whatever path_of() says
 };
 
 // Where the results of the last call lie, for kernels that read them.

@@ -20,7 +20,9 @@ void Sequence::State::begin_backward(const SequenceCall& call) {
     return data;
   };
   for (std::size_t p = 1; p < program->parts.size(); ++p) {
-    gradient_pointers[p] = clear(gradient[p], batch * ld[p]);
+    // Whole-sequence kernels write what they leave behind, and read nothing.
+    gradient_pointers[p] =
+        path.kernels ? gradient[p].require(batch * ld[p]) : clear(gradient[p], batch * ld[p]);
     if (plan.has_bulk[p]) bulk_pointers[p] = bulk[p].require(steps * batch * ld[p]);
   }
   for (std::size_t p = 0; p < program->phases.size(); ++p) {
@@ -45,24 +47,13 @@ int Sequence::State::load_output_gradient(const SequenceCall& call) {
   return 0;
 }
 
-// From the gradients of the logits to those of the output layer and of the layer's output.
+// From the gradients of the logits to those of the layer's output.
 void Sequence::State::readout_gradient(const SequenceCall& call, int first) {
-  const Readout<float>& readout = *call.readout;
-  const int batch = call.inputs->batch, output = program->output, classes = readout.classes;
+  const int batch = call.inputs->batch, output = program->output, classes = call.readout->classes;
   const int rows = (call.inputs->steps - first) * batch, H = width(output);
-  if (rows == 0) {
-    if (readout.weight_gradient) fill_rows(readout.weight_gradient, H, H, classes, nullptr, stream);
-    if (readout.bias_gradient)
-      fill_rows(readout.bias_gradient, classes, classes, 1, nullptr, stream);
-    return;
-  }
-  const Matrix d_logits{logits.data(), classes}, values{at(output, first + 1, batch), ld[output]};
-  gemm.nn(rows, H, classes, d_logits, {readout.weight, H}, false,
+  if (rows == 0 || output_gradient_done) return;
+  gemm.nn(rows, H, classes, {logits.data(), classes}, {call.readout->weight, H}, false,
           bulk[output].data() + static_cast<std::size_t>(first) * batch * ld[output], ld[output]);
-  if (readout.weight_gradient)
-    gemm.tn(classes, H, rows, d_logits, values, false, readout.weight_gradient, H);
-  if (readout.bias_gradient)
-    add_columns(logits.data(), classes, classes, rows, readout.bias_gradient);
 }
 
 void Sequence::State::add_columns(const float* from, int from_ld, int columns, long long rows,
@@ -183,35 +174,103 @@ void Sequence::State::backward_phase(const SequenceCall& call, int index, int st
   }
 }
 
-void Sequence::State::weight_gradients(const SequenceCall& call, int bulk_first) {
-  float* const* to = call.gradients->parameters;
-  if (!to) return;
-  const int batch = call.inputs->batch;
-  for (std::size_t p = 0; p < program->phases.size(); ++p) {
-    const auto& phase = program->phases[p];
-    const int outputs = width(phase.part), first = phase.recurrent ? 0 : bulk_first;
-    const int rows = (call.inputs->steps - first) * batch;
-    const float* d = d_pre[p].data() + static_cast<std::size_t>(first) * batch * ld[phase.part];
-    for (const Segment& s : phase.segments) {
-      if (!to[s.parameter]) continue;
-      const int columns = program->parameters[s.parameter].columns;
-      float* block = to[s.parameter] + static_cast<std::size_t>(s.row) * columns + s.column;
-      if (rows == 0) {
-        fill_rows(block, columns, width(s.part), outputs, nullptr, stream);
-        continue;
+// The recurrence over all steps, on the path of the forward pass.
+void Sequence::State::backward_steps(const SequenceCall& call, int bulk_first) {
+  const SequenceInputs<float>& inputs = *call.inputs;
+  if (!path.kernels) {
+    for (int step = inputs.steps; step-- > 0;) {
+      enter(call, step, bulk_first);
+      for (int p = static_cast<int>(program->phases.size()); p-- > 0;) {
+        if (program->phases[p].recurrent) backward_phase(call, p, step);
       }
-      const float* values = s.part == kInput
-                                ? x + static_cast<std::size_t>(first) * batch * ld[kInput]
-                                : at(s.part, first + (s.previous ? 0 : 1), batch);
-      gemm.tn(outputs, width(s.part), rows, {d, ld[phase.part]}, {values, ld[s.part]}, false, block,
-              columns);
     }
-    if (phase.bias < 0 || !to[phase.bias]) continue;
-    add_columns(d, ld[phase.part], outputs, rows, to[phase.bias] + phase.bias_row);
+    return;
+  }
+  PersistentBackward whole;
+  fill_persistent_call(call, {0, inputs.steps, inputs.batch, inputs.lengths}, &whole);
+  std::vector<const float*> final_state(program->parts.size());
+  for (std::size_t s = 0; call.gradients->final_state && s < states.size(); ++s)
+    final_state[states[s]] = call.gradients->final_state[s];
+  std::vector<float*> d_pre_pointers;
+  for (const auto& buffer : d_pre) d_pre_pointers.push_back(buffer.data());
+  whole.bulk = bulk[program->output].data();
+  whole.bulk_first = bulk_first;
+  whole.final_state = final_state.data();
+  whole.d_pre = d_pre_pointers.data();
+  whole.gradient = gradient_pointers.data();
+  path.kernels->backward(whole, stream);
+}
+
+// All products d_pre^T [what it was made of], and that of the output layer.
+std::vector<OuterGroup> Sequence::State::outer_groups(const SequenceCall& call, int bulk_first) {
+  const int batch = call.inputs->batch;
+  std::vector<OuterGroup> groups;
+  const auto open = [&](const float* d, int d_ld, int outputs, int first) {
+    OuterGroup group;
+    group.d = d;
+    group.ld = d_ld;
+    group.outputs = outputs;
+    group.rows = static_cast<long long>(call.inputs->steps - first) * batch;
+    return group;
+  };
+  float* const* to = call.gradients->parameters;
+  for (std::size_t p = 0; to && p < program->phases.size(); ++p) {
+    const auto& phase = program->phases[p];
+    const int first = phase.recurrent ? 0 : bulk_first;
+    const std::size_t skipped = static_cast<std::size_t>(first) * batch;
+    OuterGroup group =
+        open(d_pre[p].data() + skipped * ld[phase.part], ld[phase.part], width(phase.part), first);
+    for (const Segment& s : phase.segments) {
+      const int columns = program->parameters[s.parameter].columns;
+      float* block = to[s.parameter];
+      if (block) block += static_cast<std::size_t>(s.row) * columns + s.column;
+      const float* values = s.part == kInput ? x + skipped * ld[kInput]
+                                             : at(s.part, first + (s.previous ? 0 : 1), batch);
+      group.add(values, ld[s.part], width(s.part), block, columns);
+    }
+    if (phase.bias >= 0 && to[phase.bias])
+      group.add(nullptr, 0, 1, to[phase.bias] + phase.bias_row, 1);
+    groups.push_back(group);
+  }
+  if (const Readout<float>* readout = call.readout) {
+    const int output = program->output,
+              first = std::clamp(readout->first_step, 0, call.inputs->steps);
+    OuterGroup group = open(logits.data(), readout->classes, readout->classes, first);
+    group.add(at(output, first + 1, batch), ld[output], width(output), readout->weight_gradient,
+              width(output));
+    group.add(nullptr, 0, 1, readout->bias_gradient, 1);
+    groups.push_back(group);
+  }
+  return groups;
+}
+
+// By cuBLAS, one after the other.
+void Sequence::State::form_product(const OuterGroup& group) {
+  const int rows = static_cast<int>(group.rows);
+  for (int f = 0; f < group.factors; ++f) {
+    const OuterFactor& factor = group.factor[f];
+    if (rows == 0) {
+      fill_rows(factor.to, factor.to_ld, factor.columns, group.outputs, nullptr, stream);
+    } else if (!factor.values) {
+      add_columns(group.d, group.ld, group.outputs, rows, factor.to);
+    } else {
+      gemm.tn(group.outputs, factor.columns, rows, {group.d, group.ld}, {factor.values, factor.ld},
+              false, factor.to, factor.to_ld);
+    }
+  }
+}
+
+void Sequence::State::weight_gradients(const SequenceCall& call, int bulk_first) {
+  const std::vector<OuterGroup> groups = outer_groups(call, bulk_first);
+  if (OuterSums::fits(groups)) {
+    outer_sums.run(groups, stream);
+  } else {
+    for (const OuterGroup& group : groups) form_product(group);
   }
   for (int p : cell.row_sums) {
     const int size = static_cast<int>(program->parameters[p].size());
-    if (to[p]) add_columns(row_sum_pointers[p], size, size, batch, to[p]);
+    float* const* to = call.gradients->parameters;
+    if (to && to[p]) add_columns(row_sum_pointers[p], size, size, call.inputs->batch, to[p]);
   }
 }
 
@@ -238,12 +297,7 @@ void Sequence::State::backward(const SequenceCall& call) {
   begin_backward(call);
   const int bulk_first = load_output_gradient(call);
   if (plan.off_path) backward_bulk_phases(call, bulk_first);
-  for (int step = inputs.steps; step-- > 0;) {
-    enter(call, step, bulk_first);
-    for (int p = static_cast<int>(program->phases.size()); p-- > 0;) {
-      if (program->phases[p].recurrent) backward_phase(call, p, step);
-    }
-  }
+  backward_steps(call, bulk_first);
   weight_gradients(call, bulk_first);
   input_gradient(call, bulk_first);
   for (std::size_t s = 0; call.gradients->initial && s < states.size(); ++s) {

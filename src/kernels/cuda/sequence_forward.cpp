@@ -1,7 +1,7 @@
 // Forward half of the time loop on the device.
 #include <algorithm>
 
-#include "kernels/cuda/check.h"
+#include "kernels/cuda/entry.h"
 #include "kernels/cuda/readout.h"
 #include "kernels/cuda/sequence_state.h"
 
@@ -16,6 +16,16 @@ constexpr int kWindowRows = 8192;
 constexpr double kLargeProduct = 5e8;
 
 }  // namespace
+
+// The path of this call, kept for a backward pass and for further calls of its kind.
+void Sequence::State::choose(const SequenceInputs<float>& inputs) {
+  const bool lengths = inputs.lengths != nullptr;
+  if (inputs.batch == path_batch && lengths == path_lengths) return;
+  path_batch = inputs.batch;
+  path_lengths = lengths;
+  const bool free = options.whole_sequence && options.step_products == StepProducts::automatic;
+  path = free ? choose_path(*program, inputs.batch, lengths) : ChosenPath{};
+}
 
 int Sequence::State::window_steps(const SequenceInputs<float>& inputs, bool keep) const {
   return keep ? inputs.steps : std::min(inputs.steps, std::max(16, kWindowRows / inputs.batch));
@@ -86,24 +96,61 @@ void Sequence::State::begin_forward(const SequenceCall& call, int window, bool k
     storage[p].require(static_cast<std::size_t>(window + 1) * inputs.batch * ld[p]);
   }
   batch = inputs.batch;
-  const std::size_t counters = 2 * static_cast<std::size_t>(batch) * kEvents;
-  check(cudaMemsetAsync(events.require(counters), 0, counters * sizeof(std::int64_t), stream),
-        "clearing the events");
-  check(cudaMemsetAsync(loss.data(), 0, sizeof(double), stream), "clearing the loss");
-  check(cudaMemsetAsync(largest.data(), 0, largest.bytes(), stream), "clearing the magnitudes");
-  weights.pack(inputs.parameters, keep, stream);
+  if (!path.kernels) weights.pack(inputs.parameters, keep, stream);
   if (cell.prepare) cell.prepare(inputs.parameters, derived.require(cell.derived), stream);
-  for (std::size_t s = 0; s < states.size(); ++s) {
-    const int part = states[s];
-    const float* from = inputs.initial ? inputs.initial[s] : nullptr;
-    copy_rows(from, width(part), at(part, 0, inputs.batch), ld[part], width(part), inputs.batch,
-              stream, static_cast<float>(program->parts[part].initial));
+  SequenceStart start;
+  start.batch = batch;
+  for (int part : states) {
+    SequenceStart::State& state = start.state[start.states];
+    state.from = inputs.initial ? inputs.initial[start.states] : nullptr;
+    state.to = at(part, 0, batch);
+    state.width = width(part);
+    state.ld = ld[part];
+    state.otherwise = static_cast<float>(program->parts[part].initial);
+    ++start.states;
   }
+  start.events = events.require(2 * static_cast<std::size_t>(batch) * kEvents);
+  start.loss = loss.data();
+  start.largest = largest.data();
+  start.parts = static_cast<int>(largest.size());
+  start_sequence(start, stream);
+}
+
+// The window's input and its share in one launch, if it is narrow.
+bool Sequence::State::share_input(const SequenceCall& call, const Steps& steps, int slot) {
+  const SequenceInputs<float>& inputs = *call.inputs;
+  if (!InputShare::fits(*program)) return false;
+  InputShare share;
+  share.steps = steps;
+  share.dense = inputs.dense;
+  share.symbols = inputs.symbols;
+  share.input = width(kInput);
+  if (inputs.dense && !inputs.lengths) {
+    x = inputs.dense + static_cast<std::size_t>(steps.begin) * inputs.batch * share.input;
+  } else {
+    x = share.x = input.require(static_cast<std::size_t>(steps.rows()) * share.input);
+  }
+  for (const auto& phase : program->phases) {
+    InputShare::Phase& to = share.phase[share.phases++];
+    to.bias = phase.bias >= 0 ? inputs.parameters[phase.bias] + phase.bias_row : nullptr;
+    to.pre = at(phase.part, slot + 1, inputs.batch);
+    to.width = width(phase.part);
+    to.ld = ld[phase.part];
+    for (const Segment& s : phase.segments) {
+      if (s.part != kInput) continue;
+      const Matrix block = weight_block(call, s);
+      to.weights = block.data;
+      to.ld_weights = block.ld;
+    }
+  }
+  input_share(share, stream);
+  return true;
 }
 
 // The window's input, and what it and the bias give to the pre-activations of all its steps.
 void Sequence::State::load_window(const SequenceCall& call, const Steps& steps, int slot) {
   const SequenceInputs<float>& inputs = *call.inputs;
+  if (share_input(call, steps, slot)) return;
   const int I = width(kInput);
   if (inputs.dense && !inputs.lengths) {
     x = inputs.dense + static_cast<std::size_t>(steps.begin) * inputs.batch * I;
@@ -122,6 +169,18 @@ void Sequence::State::load_window(const SequenceCall& call, const Steps& steps, 
               true, pre, ld[phase.part]);
     }
   }
+}
+
+void Sequence::State::fill_persistent_call(const SequenceCall& call, const Steps& steps,
+                                           PersistentCall* whole) {
+  for (std::size_t p = 0; p < storage.size(); ++p) current[p] = storage[p].data();
+  whole->steps = steps.steps;
+  whole->batch = steps.batch;
+  whole->ld = ld.data();
+  whole->parameters = call.inputs->parameters;
+  whole->slots = current.data();
+  whole->lengths = steps.lengths;
+  whole->begin = steps.begin;
 }
 
 void Sequence::State::run_step(const SequenceCall& call, int step, int slot) {
@@ -159,6 +218,20 @@ void Sequence::State::run_step(const SequenceCall& call, int step, int slot) {
   hold_finished_rows(held, step, inputs.batch, inputs.lengths, stream);
 }
 
+// The recurrence over the window.
+void Sequence::State::run_steps(const SequenceCall& call, const Steps& steps, bool keep) {
+  if (!path.kernels) {
+    for (int i = 0; i < steps.steps; ++i) run_step(call, steps.begin + i, i);
+    return;
+  }
+  PersistentForward whole;
+  fill_persistent_call(call, steps, &whole);
+  whole.keep = keep;
+  whole.events = events.data();
+  whole.largest = measured ? largest.data() : nullptr;
+  path.kernels->forward(whole, stream);
+}
+
 // Phases off the recurrent path: all steps of the window at once.
 void Sequence::State::run_bulk_phases(const SequenceCall& call, const Steps& steps, int slot) {
   for (std::size_t p = 0; p < program->phases.size(); ++p) {
@@ -181,7 +254,8 @@ void Sequence::State::store_outputs(const SequenceCall& call, const Steps& steps
   if (measured) {
     for (std::size_t p = 1; p < program->parts.size(); ++p) {
       const int part = static_cast<int>(p);
-      if (program->parts[p].kind != PartKind::state && part != output) continue;
+      const bool state = program->parts[p].kind == PartKind::state;
+      if ((!state && part != output) || (state && path.kernels)) continue;
       largest_magnitude(steps, at(part, slot + 1, batch), ld[p], width(part), largest.data() + p,
                         stream);
     }
@@ -197,7 +271,8 @@ void Sequence::State::store_outputs(const SequenceCall& call, const Steps& steps
   }
 }
 
-// Output layer and loss. Leaves the gradients of the logits.
+// Output layer and loss. Leaves the gradients of the logits; if a backward pass follows and the
+// layer is small, that of its input, too.
 void Sequence::State::run_readout(const SequenceCall& call, const Steps& steps, int slot) {
   const Readout<float>& readout = *call.readout;
   const int first = std::max(steps.begin, readout.first_step), end = steps.begin + steps.steps;
@@ -213,10 +288,26 @@ void Sequence::State::run_readout(const SequenceCall& call, const Steps& steps, 
   c.scale = readout.scale;
   c.predictions = readout.predictions;
   c.losses = losses.require(rows);
+  SmallReadout small;
+  small.entropy = c;
+  small.output = at(output, slot + 1 + first - steps.begin, steps.batch);
+  small.ld = ld[output];
+  small.width = width(output);
+  if (small.fits()) {
+    small.weight = readout.weight;
+    small.bias = readout.bias;
+    small.total = loss.data();
+    small.ended = readout_ended.data();
+    output_gradient_done = call.gradients;
+    if (output_gradient_done) {
+      float* all = bulk[output].require(static_cast<std::size_t>(steps.rows()) * ld[output]);
+      small.d_output = all + static_cast<std::size_t>(first) * steps.batch * ld[output];
+    }
+    return small_readout(small, stream);
+  }
   fill_rows(c.logits, classes, classes, rows, readout.bias, stream);
-  gemm.nt(rows, classes, width(output),
-          {at(output, slot + 1 + first - steps.begin, steps.batch), ld[output]},
-          {readout.weight, width(output)}, true, c.logits, classes);
+  gemm.nt(rows, classes, width(output), {small.output, small.ld}, {readout.weight, width(output)},
+          true, c.logits, classes);
   softmax_cross_entropy(c, stream);
   add_losses(c.losses, rows, readout.scale, loss.data(), stream);
 }
@@ -225,6 +316,8 @@ void Sequence::State::forward(const SequenceCall& call, bool keep, bool measure)
   const SequenceInputs<float>& inputs = *call.inputs;
   const int window = window_steps(inputs, keep);
   measured = measure;
+  output_gradient_done = false;
+  choose(inputs);
   begin_forward(call, window, keep);
   int last = 0;  // slot of the newest state
   for (int begin = 0; begin < inputs.steps; begin += window) {
@@ -235,7 +328,7 @@ void Sequence::State::forward(const SequenceCall& call, bool keep, bool measure)
                 ld[part], inputs.batch, stream);
     }
     load_window(call, steps, 0);
-    for (int i = 0; i < steps.steps; ++i) run_step(call, begin + i, i);
+    run_steps(call, steps, keep);
     run_bulk_phases(call, steps, 0);
     store_outputs(call, steps, 0);
     if (call.readout) run_readout(call, steps, 0);

@@ -13,6 +13,8 @@
 #include "kernels/backward_plan.h"
 #include "kernels/cuda/device_cell.h"
 #include "kernels/cuda/gemm.h"
+#include "kernels/cuda/outer_sums.h"
+#include "kernels/cuda/persistent.h"
 #include "kernels/cuda/rows.h"
 #include "kernels/cuda/sequence.h"
 #include "kernels/cuda/step_weights.h"
@@ -42,6 +44,9 @@ struct Sequence::State {
   std::vector<int> ld;      // by part
   std::vector<int> states;  // the state parts
   StepWeights weights;
+  ChosenPath path;  // of the last call, and what it was chosen for
+  int path_batch = 0;
+  bool path_lengths = false;
   Buffer<float> derived;  // DeviceCell::derived
 
   // Forward.
@@ -52,6 +57,7 @@ struct Sequence::State {
   std::vector<const float*> previous;
   Buffer<float> logits;
   Buffer<double> losses;
+  Buffer<unsigned> readout_ended;  // SmallReadout::ended
 
   // Backward: gradients of the parts at the step in hand; those that arrive in bulk and the d_pre
   // of all phases, for all steps.
@@ -61,6 +67,8 @@ struct Sequence::State {
   std::vector<Buffer<float>> row_sums;  // by parameter of DeviceCell::row_sums: [batch, size]
   std::vector<float*> gradient_pointers, bulk_pointers, row_sum_pointers;
   Buffer<float> sums_scratch;
+  OuterSums outer_sums;
+  bool output_gradient_done = false;  // by the forward pass, with the loss
 
   // Read back by result().
   Buffer<double> loss;
@@ -74,6 +82,7 @@ struct Sequence::State {
   float* at(int part, int slot, int batch) {
     return storage[part].data() + static_cast<std::size_t>(slot) * batch * ld[part];
   }
+  void choose(const SequenceInputs<float>& inputs);
   int window_steps(const SequenceInputs<float>& inputs, bool keep) const;
   Rows<float> rows_at(const SequenceCall& call, int slot, long long count);
   bool in_tiles(const StepProduct& product, int batch) const;
@@ -82,8 +91,11 @@ struct Sequence::State {
   bool finishes_backward(int phase, int batch) const;
 
   void begin_forward(const SequenceCall& call, int window, bool keep);
+  bool share_input(const SequenceCall& call, const Steps& steps, int slot);
   void load_window(const SequenceCall& call, const Steps& steps, int slot);
   void run_step(const SequenceCall& call, int step, int slot);
+  void fill_persistent_call(const SequenceCall& call, const Steps& steps, PersistentCall* whole);
+  void run_steps(const SequenceCall& call, const Steps& steps, bool keep);
   void run_bulk_phases(const SequenceCall& call, const Steps& steps, int slot);
   void store_outputs(const SequenceCall& call, const Steps& steps, int slot);
   void run_readout(const SequenceCall& call, const Steps& steps, int slot);
@@ -92,10 +104,13 @@ struct Sequence::State {
   void begin_backward(const SequenceCall& call);
   int load_output_gradient(const SequenceCall& call);
   void readout_gradient(const SequenceCall& call, int first);
+  std::vector<OuterGroup> outer_groups(const SequenceCall& call, int bulk_first);
   void backward_bulk_phases(const SequenceCall& call, int first);
   void enter(const SequenceCall& call, int step, int bulk_first);
   void backward_phase(const SequenceCall& call, int phase, int step);
+  void backward_steps(const SequenceCall& call, int bulk_first);
   void weight_gradients(const SequenceCall& call, int bulk_first);
+  void form_product(const OuterGroup& group);
   void add_columns(const float* from, int ld, int width, long long rows, float* to);
   void input_gradient(const SequenceCall& call, int bulk_first);
 };

@@ -1,0 +1,123 @@
+// The cluster design as a path of a Sequence (persistent.h).
+#include "kernels/cuda/cluster.h"
+
+#include <any>
+
+#include "kernels/cuda/check.h"
+#include "kernels/cuda/persistent.h"
+
+namespace nru::kernels::cuda {
+namespace {
+
+constexpr int kH = 1, kM = 2, kHeads = 3, kAux = 4;  // parts of the NRU's program (nru.cu)
+constexpr int kHiddenPhase = 0, kHeadsPhase = 1;
+
+struct DeviceLimits {
+  int major = 0, shared_bytes = 0;
+};
+
+// Of the current device; nothing where there is none.
+DeviceLimits device_limits() {
+  DeviceLimits limits;
+  int device = 0;
+  if (cudaGetDevice(&device) != cudaSuccess ||
+      cudaDeviceGetAttribute(&limits.major, cudaDevAttrComputeCapabilityMajor, device) !=
+          cudaSuccess ||
+      cudaDeviceGetAttribute(&limits.shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin,
+                             device) != cudaSuccess) {
+    cudaGetLastError();  // is not the next call's
+    return {};
+  }
+  return limits;
+}
+
+class ClusterKernels : public Persistent {
+ public:
+  ClusterKernels(const Program<float>& program, const NruShape& shape, const ClusterTile& tile)
+      : program_(program), sizes_(shape), hidden_(shape.hidden), tile_(tile) {}
+
+  void forward(const PersistentForward& call, cudaStream_t stream) override {
+    tile_.forward({.of = sequence(call),
+                   .h = call.slots[kH],
+                   .m = call.slots[kM],
+                   .heads = call.slots[kHeads],
+                   .aux = call.slots[kAux],
+                   .events = call.events,
+                   .largest_h = call.largest ? call.largest + kH : nullptr,
+                   .largest_m = call.largest ? call.largest + kM : nullptr},
+                  stream);
+  }
+
+  void backward(const PersistentBackward& call, cudaStream_t stream) override {
+    tile_.backward({.of = sequence(call),
+                    .h = call.slots[kH],
+                    .heads = call.slots[kHeads],
+                    .aux = call.slots[kAux],
+                    .d_output = call.bulk,
+                    .first_output = call.bulk_first,
+                    .final_h = call.final_state[kH],
+                    .final_m = call.final_state[kM],
+                    .d_pre = call.d_pre[kHiddenPhase],
+                    .d_heads = call.d_pre[kHeadsPhase],
+                    .d_h = call.gradient[kH],
+                    .d_m = call.gradient[kM]},
+                   stream);
+  }
+
+ private:
+  ClusterSequence sequence(const PersistentCall& call) const {
+    const auto block = [&](int phase, int part) -> const float* {
+      for (const Segment& s : program_.phases[phase].segments) {
+        const int columns = program_.parameters[s.parameter].columns;
+        if (s.part == part)
+          return call.parameters[s.parameter] + static_cast<std::size_t>(s.row) * columns +
+                 s.column;
+      }
+      throw Error("the NRU's program lacks a block of weights");
+    };
+    const auto columns = [&](int phase) {
+      return program_.parameters[program_.phases[phase].segments[0].parameter].columns;
+    };
+    const ClusterWeights weights{block(kHiddenPhase, kH), block(kHiddenPhase, kM),
+                                 block(kHeadsPhase, kH),  block(kHeadsPhase, kM),
+                                 columns(kHiddenPhase),   columns(kHeadsPhase)};
+    return {sizes_,      hidden_,     weights,         call.steps,   call.batch,
+            call.ld[kH], call.ld[kM], call.ld[kHeads], call.ld[kAux]};
+  }
+
+  const Program<float>& program_;
+  NruWriteSizes sizes_;
+  int hidden_;
+  ClusterTile tile_;
+};
+
+const PersistentDesignEntry entry(
+    {"cluster", 10, false, [](const Program<float>& program, int) -> std::unique_ptr<Persistent> {
+       const NruShape* shape = std::any_cast<NruShape>(&program.shape);
+       const ClusterTile* tile = shape ? find_cluster_tile(*shape) : nullptr;
+       return tile ? std::make_unique<ClusterKernels>(program, *shape, *tile) : nullptr;
+     }});
+
+}  // namespace
+
+bool ClusterTile::holds(const NruShape& s) const {
+  if (!s.factored_write() || s.relu_heads || s.layer_norm) return false;
+  const int R = s.rank() / s.heads;
+  return s.hidden <= hidden && s.memory <= memory && s.head_outputs() <= outputs &&
+         R <= rows_per_head && s.heads * rows_per_head <= 32 * slots && s.rank() <= 32 * slots;
+}
+
+const ClusterTile* find_cluster_tile(const NruShape& shape) {
+  static const std::vector<ClusterTile> tiles = linear_cluster_tiles();
+  const DeviceLimits limits = device_limits();
+  const ClusterTile* found = nullptr;
+  if (limits.major < 9) return found;
+  for (const ClusterTile& tile : tiles) {
+    if (tile.holds(shape) && tile.shared_bytes <= static_cast<std::size_t>(limits.shared_bytes) &&
+        (!found || tile.weights() < found->weights()))
+      found = &tile;
+  }
+  return found;
+}
+
+}  // namespace nru::kernels::cuda

@@ -1,0 +1,113 @@
+// What the forward and the backward kernel of a cluster share: the tile, where a CTA stands, how
+// weights come on chip, and the launch.
+#pragma once
+
+#include <type_traits>
+
+#include "kernels/cuda/cluster.h"
+#include "kernels/cuda/cluster_exchange.cuh"
+#include "kernels/cuda/cluster_product.cuh"
+#include "kernels/cuda/cluster_write.cuh"
+
+namespace nru::kernels::cuda {
+
+// Up to 32 NH hidden units, 32 NM numbers of memory, 32 NU head outputs; RP and NS: see
+// cluster_write.cuh. Each warp of a cluster's 32 makes NH, NM or NU outputs of a product.
+// kSpill: the weights between memory and heads go to shared memory, too.
+template <int NH_, int NM_, int NU_, int RP_, int NS_, bool kSpill_>
+struct Tile {
+  static constexpr int NH = NH_, NM = NM_, NU = NU_, RP = RP_, NS = NS_;
+  template <int O, int N>
+  using Spilled = std::conditional_t<kSpill_, SharedWeights<O, N>, RegisterWeights<O, N>>;
+};
+
+// A block of weights as a product sees it, possibly transposed.
+struct WeightBlock {
+  const float* data;
+  int outputs, inputs;
+  int output_stride, input_stride;
+};
+
+#if __CUDA_ARCH__ >= 900
+
+// The part of a warp in a block of weights: for RegisterWeights::load().
+template <int O>
+struct WarpBlock {
+  const WeightBlock& block;
+  int first;
+  __device__ WarpBlock(const WeightBlock& b, int rank)
+      : block(b), first((rank * kClusterWarps + static_cast<int>(threadIdx.x) / 32) * O) {}
+  __device__ float operator()(int o, int n) const {
+    return first + o < block.outputs && n < block.inputs
+               ? block.data[static_cast<std::size_t>(first + o) * block.output_stride +
+                            static_cast<std::size_t>(n) * block.input_stride]
+               : 0.f;
+  }
+};
+
+// Places of a thread.
+struct Place {
+  int lane = threadIdx.x % 32, quad_lane = threadIdx.x % 4;
+  int rank = cluster_rank();
+  int first_row = static_cast<int>(blockIdx.x) / kClusterCtas * kClusterRows;
+  int batch;
+  __device__ explicit Place(int b) : batch(b) {}
+  __device__ bool used(int row) const { return first_row + row < batch; }
+  // Row of the batch behind one of the cluster's.
+  __device__ std::size_t row(int r) const { return first_row + r; }
+};
+
+// values[n] = the four rows' numbers n of a [batch, ld] array; zero for rows that there are not.
+__device__ inline void load_rows(const Place& at, const float* from, int ld, int width,
+                                 float4* values) {
+  for (int n = threadIdx.x; n < width; n += kClusterThreads) {
+    float row[kClusterRows];
+#pragma unroll
+    for (int r = 0; r < kClusterRows; ++r) row[r] = at.used(r) ? from[at.row(r) * ld + n] : 0.f;
+    values[n] = make_float4(row[0], row[1], row[2], row[3]);
+  }
+}
+
+// Where this lane's quad_lane-th part of an exchange goes: the same place in the CTA of that rank.
+struct Destination {
+  std::uint32_t here, there;
+  __device__ Destination(const void* shared, const Place& at)
+      : here(shared_address(shared)), there(address_in(here, at.quad_lane)) {}
+  __device__ std::uint32_t of(std::uint32_t address) const { return there + (address - here); }
+  __device__ std::uint32_t of(const void* p) const { return of(shared_address(p)); }
+};
+
+template <class Shared>
+__device__ inline void clear_shared(Shared& shared) {
+  static_assert(sizeof(Shared) % sizeof(float4) == 0);
+  float4* all = reinterpret_cast<float4*>(&shared);
+  for (int i = threadIdx.x; i < static_cast<int>(sizeof(Shared) / sizeof(float4));
+       i += kClusterThreads)
+    all[i] = zero4();
+  __syncthreads();
+}
+
+#endif
+
+template <class Call>
+void launch_cluster(const char* name, void (*kernel)(Call), std::size_t shared_bytes,
+                    const Call& call, cudaStream_t stream) {
+  allow_shared_memory(name, reinterpret_cast<const void*>(kernel), shared_bytes);
+  const int clusters = (call.of.batch + kClusterRows - 1) / kClusterRows;
+  cudaLaunchAttribute attributes[2]{};
+  attributes[0].id = cudaLaunchAttributeClusterDimension;
+  attributes[0].val.clusterDim = {kClusterCtas, 1, 1};
+  attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attributes[1].val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(clusters * kClusterCtas);
+  config.blockDim = dim3(kClusterThreads);
+  config.dynamicSmemBytes = shared_bytes;
+  config.stream = stream;
+  config.attrs = attributes;
+  config.numAttrs = 2;
+  cudaLaunchKernelEx(&config, kernel, call);
+  check_launch(name, call.of.batch, call.of.hidden);
+}
+
+}  // namespace nru::kernels::cuda

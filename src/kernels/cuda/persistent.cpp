@@ -1,0 +1,37 @@
+#include "kernels/cuda/persistent.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace nru::kernels::cuda {
+namespace {
+
+// Behind a function: static objects of other files enter themselves before main().
+std::vector<PersistentDesign>& designs() {
+  static std::vector<PersistentDesign> table;
+  return table;
+}
+
+}  // namespace
+
+PersistentDesignEntry::PersistentDesignEntry(PersistentDesign design) {
+  auto& table = designs();
+  const auto later = std::find_if(table.begin(), table.end(), [&](const PersistentDesign& other) {
+    return other.order > design.order;
+  });
+  table.insert(later, std::move(design));
+}
+
+ChosenPath choose_path(const Program<float>& program, int batch, bool lengths) {
+  for (const PersistentDesign& design : designs()) {
+    if (lengths && !design.lengths) continue;
+    if (auto kernels = design.make(program, batch)) return {design.name, std::move(kernels)};
+  }
+  return {};
+}
+
+std::string path_of(const Program<float>& program, int batch) {
+  return choose_path(program, batch, false).name;
+}
+
+}  // namespace nru::kernels::cuda

@@ -1,0 +1,257 @@
+// What the forward and the backward kernel of the design "rows" share: the layout of the threads,
+// products with resident weights, barriers between roles.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <type_traits>
+
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/math.cuh"
+#include "kernels/cuda/persistent_rows.h"
+
+namespace nru::kernels::cuda {
+
+inline constexpr int kGroup = 8;  // lanes that share the inputs of an output
+inline constexpr int kMaxEach = 8;
+
+constexpr int divided_up(int a, int b) { return (a + b - 1) / b; }
+
+// A compiled shape. Two roles of `kWarps` warps do the products, one warp the memory's write. Small
+// networks are in registers as a whole; of larger ones the weights off the path lie in shared
+// memory.
+template <int kHiddenSize, int kMemorySize, int kHeadsSize, int kWarpsOfRole, bool kSharedOffPath>
+struct Tile {
+  static constexpr int kHidden = kHiddenSize, kMemory = kMemorySize, kHeads = kHeadsSize;
+  static constexpr bool kShared = kSharedOffPath;
+  static constexpr int kRole = 32 * kWarpsOfRole, kThreads = 2 * kRole + 32;
+  static constexpr int kGroups = kRole / kGroup;                                   // of a role
+  static constexpr int each(int outputs) { return divided_up(outputs, kGroups); }  // of a group
+  static constexpr int kMemoryEach = divided_up(kMemory, 32);  // of a lane of the write's warp
+  static_assert(kHidden % 16 == 0 && kMemory % 16 == 0 && kHeads % 16 == 0);
+};
+
+// Barriers between roles: those that make a vector arrive, those that need it wait, and its count
+// is that of both.
+enum Barrier { kFirstReady = 1, kSecondReady = 2, kThirdReady = 3 };
+
+__device__ inline void arrive(Barrier barrier, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(static_cast<int>(barrier)), "r"(threads) : "memory");
+}
+__device__ inline void await(Barrier barrier, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(static_cast<int>(barrier)), "r"(threads) : "memory");
+}
+
+// Sums of kCount values over the lanes of a group. A lane ends up with the sum of one of them,
+// owned_value(): each round halves what a lane still has to add up.
+template <int kMask, int kCount>
+__device__ inline float group_sums(const float (&v)[kCount], int lane) {
+  if constexpr (kMask == 0) {
+    return v[0];
+  } else {
+    constexpr int kHalf = divided_up(kCount, 2);
+    const bool upper = lane & kMask;
+    float kept[kHalf];
+#pragma unroll
+    for (int i = 0; i < kHalf; ++i) {
+      if constexpr (kCount == 1) {
+        kept[i] = v[i] + __shfl_xor_sync(kAllLanes, v[i], kMask);
+      } else {
+        const float low = v[i],
+                    high = i + kHalf < kCount ? v[i + kHalf < kCount ? i + kHalf : 0] : 0.f;
+        kept[i] = (upper ? high : low) + __shfl_xor_sync(kAllLanes, upper ? low : high, kMask);
+      }
+    }
+    return group_sums<kMask / 2>(kept, lane);
+  }
+}
+template <int kCount>
+__device__ inline float group_sums(const float (&v)[kCount]) {
+  static_assert(kCount <= kMaxEach);
+  return group_sums<kGroup / 2>(v, static_cast<int>(threadIdx.x % kGroup));
+}
+
+// Which of the values, or -1 if another lane has it.
+__device__ inline int owned_value(int count) {
+  int first = 0, left = count, n = count;
+  for (int mask = kGroup / 2; mask > 0; mask /= 2) {
+    const bool upper = threadIdx.x % kGroup & mask;
+    if (n == 1) {
+      if (upper) left = 0;
+      continue;
+    }
+    const int half = divided_up(n, 2);
+    first += upper ? half : 0;
+    left = upper ? left - half : min(left, half);
+    n = half;
+  }
+  return left > 0 ? first : -1;
+}
+
+// A vector of an input, of kLength values: a lane of a group takes every eighth vector.
+template <int kLength>
+struct Spread {
+  static constexpr int kVector = kLength % (4 * kGroup) == 0 ? 4 : 2;
+  static constexpr int kChunks = kLength / (kVector * kGroup);
+  static constexpr int kEach = kVector * kChunks;  // values of a lane
+  __device__ static int index(int lane, int j) {
+    return kVector * (lane + kGroup * (j / kVector)) + j % kVector;
+  }
+  __device__ static void load(const float* x, int lane, int chunk, float (&values)[kVector]) {
+    const float* from = x + kVector * (lane + kGroup * chunk);
+    if constexpr (kVector == 4) {
+      const float4 v = *reinterpret_cast<const float4*>(from);
+      values[0] = v.x, values[1] = v.y, values[2] = v.z, values[3] = v.w;
+    } else {
+      const float2 v = *reinterpret_cast<const float2*>(from);
+      values[0] = v.x, values[1] = v.y;
+    }
+  }
+};
+
+// Who computes what: output i of a group is number i * groups + group of the role.
+struct GroupLane {
+  int group, lane;
+  __device__ explicit GroupLane(int thread_of_role)
+      : group(thread_of_role / kGroup), lane(thread_of_role % kGroup) {}
+};
+
+// How a block of weights is read: output o, input n at data[o * output_step + n * input_step].
+struct WeightSource {
+  const float* data;
+  int output_step, input_step, outputs, inputs;
+  __device__ float at(int o, int n) const {
+    return o < outputs && n < inputs ? data[static_cast<size_t>(o) * output_step + n * input_step]
+                                     : 0.f;
+  }
+};
+__device__ inline WeightSource as_stored(const RowsBlock& b, int outputs, int inputs) {
+  return {b.data, b.ld, 1, outputs, inputs};
+}
+__device__ inline WeightSource transposed(const RowsBlock& b, int outputs, int inputs) {
+  return {b.data, 1, b.ld, inputs, outputs};
+}
+
+// A lane's share of a product with weights in registers.
+template <int kEachOutputs, int kInputs, int kGroups>
+struct HeldWeights {
+  using X = Spread<kInputs>;
+  static constexpr int kValues = 0;  // in shared memory
+  float w[kEachOutputs][X::kEach];
+
+  __device__ void load(const WeightSource& from, const GroupLane& at, float*) {
+#pragma unroll
+    for (int i = 0; i < kEachOutputs; ++i)
+#pragma unroll
+      for (int j = 0; j < X::kEach; ++j)
+        w[i][j] = from.at(i * kGroups + at.group, X::index(at.lane, j));
+  }
+  __device__ void multiply_add(const float* x, const GroupLane& at,
+                               float (&sum)[kEachOutputs]) const {
+#pragma unroll
+    for (int chunk = 0; chunk < X::kChunks; ++chunk) {
+      float values[X::kVector];
+      X::load(x, at.lane, chunk, values);
+#pragma unroll
+      for (int e = 0; e < X::kVector; ++e)
+#pragma unroll
+        for (int i = 0; i < kEachOutputs; ++i)
+          sum[i] = fmaf(w[i][chunk * X::kVector + e], values[e], sum[i]);
+    }
+  }
+};
+
+// The same with weights in shared memory, each thread's own in the order in which it needs them.
+template <int kEachOutputs, int kInputs, int kGroups>
+struct SharedWeights {
+  using X = Spread<kInputs>;
+  static constexpr int kThreads = kGroups * kGroup;
+  static constexpr int kVectors = divided_up(kEachOutputs * X::kEach, 4);
+  static constexpr int kValues = 4 * kVectors * kThreads;
+  const float4* mine;
+
+  __device__ void load(const WeightSource& from, const GroupLane& at, float* space) {
+    float4* to = reinterpret_cast<float4*>(space) + at.group * kGroup + at.lane;
+    mine = to;
+    for (int v = 0; v < kVectors; ++v) {
+      float four[4];
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const int j = (4 * v + e) / kEachOutputs, i = (4 * v + e) % kEachOutputs;
+        four[e] = j < X::kEach ? from.at(i * kGroups + at.group, X::index(at.lane, j)) : 0.f;
+      }
+      to[v * kThreads] = make_float4(four[0], four[1], four[2], four[3]);
+    }
+  }
+  __device__ void multiply_add(const float* x, const GroupLane& at,
+                               float (&sum)[kEachOutputs]) const {
+    float w[4];
+#pragma unroll
+    for (int chunk = 0; chunk < X::kChunks; ++chunk) {
+      float values[X::kVector];
+      X::load(x, at.lane, chunk, values);
+#pragma unroll
+      for (int e = 0; e < X::kVector; ++e)
+#pragma unroll
+        for (int i = 0; i < kEachOutputs; ++i) {
+          const int index = (chunk * X::kVector + e) * kEachOutputs + i;
+          if (index % 4 == 0) {
+            const float4 v = mine[index / 4 * kThreads];
+            w[0] = v.x, w[1] = v.y, w[2] = v.z, w[3] = v.w;
+          }
+          sum[i] = fmaf(w[index % 4], values[e], sum[i]);
+        }
+    }
+  }
+};
+
+// Weights of the path, and of a product beside it.
+template <class T, int kOutputs, int kInputs>
+using PathWeights = HeldWeights<T::each(kOutputs), kInputs, T::kGroups>;
+template <class T, int kOutputs, int kInputs>
+using OffPathWeights =
+    std::conditional_t<T::kShared, SharedWeights<T::each(kOutputs), kInputs, T::kGroups>,
+                       HeldWeights<T::each(kOutputs), kInputs, T::kGroups>>;
+
+template <int kCount>
+__device__ inline void clear(float (&v)[kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) v[i] = 0;
+}
+
+// Steps of this CTA's row before it is finished.
+__device__ inline int steps_of_row(const RowsCall& c) {
+  if (!c.lengths) return c.steps;
+  const long long left = c.lengths[blockIdx.x] - c.begin;
+  return static_cast<int>(left < 0 ? 0 : left > c.steps ? c.steps : left);
+}
+
+// The role's own value of one step: number `index` of this CTA's row in storage [.., batch, ld].
+struct OwnValue {
+  int index;  // -1: none
+  template <int kEachOutputs>
+  __device__ static OwnValue of(const GroupLane& at, int groups, int outputs) {
+    const int i = owned_value(kEachOutputs);
+    const int o = i * groups + at.group;
+    return {i >= 0 && o < outputs ? o : -1};
+  }
+  __device__ explicit operator bool() const { return index >= 0; }
+};
+
+__device__ inline size_t row_offset(const RowsCall& c, int slot, int ld) {
+  return (static_cast<size_t>(slot) * c.batch + blockIdx.x) * ld;
+}
+
+// Calls f(tile, fast) for the compiled shape; fast says that the write has its own form.
+template <class F>
+void run_rows_tile(int shape, const NruWriteSizes& s, const F& f) {
+  using Small = Tile<80, 64, 80, 4, false>;
+  using Wide = Tile<128, 64, 80, 4, true>;
+  using Large = Tile<128, 144, 128, 8, true>;
+  const bool fast = s.k == 4 && s.R == 4 && !s.relu;
+  if (shape == 0) return fast ? f(Small{}, std::true_type{}) : f(Small{}, std::false_type{});
+  if (shape == 1) return fast ? f(Wide{}, std::true_type{}) : f(Wide{}, std::false_type{});
+  f(Large{}, std::false_type{});
+}
+
+}  // namespace nru::kernels::cuda
