@@ -143,13 +143,12 @@ class BackwardCta {
   // From the gradient of m to those of the head outputs; row r is stored by the CTA of that rank,
   // when nobody waits for it any more.
   __device__ __forceinline__ void write_step(int t) {
-    float d_p[T::NS], d_q[T::NS], d_alpha[T::NS];
-    write_.run(b_.of.sizes, lanes_, s_.d_m, d_p, d_q, d_alpha);
+    const HeadGradients<T> d = write_.run(b_.of.sizes, lanes_, s_.d_m);
 #pragma unroll
     for (int i = 0; i < T::NS; ++i) {
-      number_at(s_.d_u, lanes_.p[i], lanes_.row) = d_p[i];
-      number_at(s_.d_u, lanes_.q[i], lanes_.row) = d_q[i];
-      number_at(s_.d_u, lanes_.head[i], lanes_.row) = d_alpha[i];  // all lanes of a head have it
+      number_at(s_.d_u, lanes_.p[i], lanes_.row) = d.p[i];
+      number_at(s_.d_u, lanes_.q[i], lanes_.row) = d.q[i];
+      number_at(s_.d_u, lanes_.head[i], lanes_.row) = d.alpha[i];  // all lanes of a head have it
     }
     __syncthreads();
     if (lanes_.row != at_.rank || !at_.used(lanes_.row)) return;
@@ -157,9 +156,9 @@ class BackwardCta {
                 (static_cast<std::size_t>(t) * b_.of.batch + at_.row(at_.rank)) * b_.of.ld_heads;
 #pragma unroll
     for (int i = 0; i < T::NS; ++i) {
-      if (lanes_.p[i] != T::kNothing) to[lanes_.p[i]] = d_p[i];
-      if (lanes_.q[i] != T::kNothing) to[lanes_.q[i]] = d_q[i];
-      if (lanes_.leads[i]) to[lanes_.head[i]] = d_alpha[i];
+      if (lanes_.p[i] != T::kNothing) to[lanes_.p[i]] = d.p[i];
+      if (lanes_.q[i] != T::kNothing) to[lanes_.q[i]] = d.q[i];
+      if (lanes_.leads[i]) to[lanes_.head[i]] = d.alpha[i];
     }
   }
 
@@ -177,7 +176,7 @@ class BackwardCta {
       const unsigned alive = __ballot_sync(kAllLanes, h_[i] > 0.f) >> (at_.lane & ~3);
       value = make_float4(alive & 1 ? value.x : 0.f, alive & 2 ? value.y : 0.f,
                           alive & 4 ? value.z : 0.f, alive & 8 ? value.w : 0.f);
-      if (o >= 0) send(there(d_pre + o), value, there(&s_.pre_arrived));
+      send(o >= 0, there(d_pre + o), value, there(&s_.pre_arrived));
       if (used_ && o >= 0) b_.d_pre[h_at_ + o] = row_of(value, at_.quad_lane);
     }
     h_at_ -= static_cast<std::size_t>(b_.of.batch) * b_.of.ld_h;
@@ -198,7 +197,7 @@ class BackwardCta {
       float4* at = s_.d_m + m_place_[i];
       if (m_place_[i] >= 0) value = sum_of(value, *at);
       __syncwarp();  // all lanes of a quad have read what one of them is about to replace
-      if (m_place_[i] >= 0) send(there(at), value, there(&s_.m_arrived));
+      send(m_place_[i] >= 0, there(at), value, there(&s_.m_arrived));
     }
     float4 next[T::NH];
     clear(next);
@@ -235,7 +234,7 @@ class BackwardCta {
   int m_place_[kM];                          // this lane's numbers of the memory
   float h_[kH], d_output_[kH], d_next_[kH];  // h and its gradients, of the quad lane's row
   HeadValues<T> values_;
-  WriteBackward<T> write_;
+  typename T::WriteBackward write_;
 
   typename BackwardShared<T>::HiddenFromHidden hidden_from_hidden_;
   RegisterWeights<T::NM, T::NH> memory_from_hidden_;

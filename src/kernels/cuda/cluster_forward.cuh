@@ -20,7 +20,7 @@ struct ForwardShared {
   using HiddenFromHidden = SharedWeights<T::NH, T::NH>;
   using HeadsFromMemory = typename T::template Spilled<T::NU, T::NM>;
   float4 h[2][32 * T::NH], m[32 * T::NM], u[T::kNothing + 1];
-  float4 rows[2][32], Q[2][32 * T::NS];  // the write, by side
+  float4 rows[2][T::Write::kRows][32], Q[2][32 * T::NS];  // the write, by side
   float4 hidden_from_hidden[HiddenFromHidden::kSharedVectors];
   float4 heads_from_memory[HeadsFromMemory::kSharedVectors + 1];
   alignas(16) std::uint64_t h_arrived, u_arrived;
@@ -131,7 +131,7 @@ class ForwardCta {
       const int o = own_h_.number[i];
       add_to_row(h_sums_[i], at_.quad_lane, h_input_[i]);
       const float4 value = relu_max(quad_sum(h_sums_[i]));
-      if (o >= 0) send(there(s_.h[t & 1] + o), value, there(&s_.h_arrived));
+      send(o >= 0, there(s_.h[t & 1] + o), value, there(&s_.h_arrived));
       const float mine = row_of(value, at_.quad_lane);
       const bool exists = used_ && o >= 0;
       if (exists) h_at_[o] = mine;
@@ -156,7 +156,7 @@ class ForwardCta {
       const int o = own_u_.number[i];
       add_to_row(sums[i], at_.quad_lane, u_input_[i]);
       const float4 value = quad_sum(sums[i]);
-      if (o >= 0) send(there(s_.u + o), value, there(&s_.u_arrived));
+      send(o >= 0, there(s_.u + o), value, there(&s_.u_arrived));
       if (used_ && o >= 0 && more) u_input_[i] = u_at_[stride + o];
     }
     u_at_ += stride;
@@ -172,8 +172,8 @@ class ForwardCta {
     u_arrived_.wait(t & 1);
     if (threadIdx.x == 0) expect_u();
     if (at_.used(lanes_.row))
-      prepare_write(f_.of.sizes, lanes_, s_.u, s_.rows[lanes_.side], s_.Q[lanes_.side], values,
-                    events);
+      T::Write::prepare(f_.of.sizes, lanes_, s_.u, s_.rows[lanes_.side], s_.Q[lanes_.side], values,
+                        events);
     __syncthreads();
     float4 m[kM];
 #pragma unroll
@@ -181,8 +181,8 @@ class ForwardCta {
       const int e = threadIdx.x + kClusterThreads * i;
       if (e >= 32 * T::NM) continue;
       m[i] = s_.m[e];
-      add_products(s_.rows[0][m_row_[i]], s_.Q[0][m_column_[i]], m[i]);
-      add_products(s_.rows[1][m_row_[i]], s_.Q[1][m_column_[i]], m[i]);
+      T::Write::add(s_.rows[0], m_row_[i], s_.Q[0][m_column_[i]], m[i]);
+      T::Write::add(s_.rows[1], m_row_[i], s_.Q[1][m_column_[i]], m[i]);
       if (e < f_.of.sizes.m) s_.m[e] = m[i];
     }
     __syncthreads();
@@ -192,12 +192,6 @@ class ForwardCta {
                       row = static_cast<std::size_t>(t + 1) * f_.of.batch + own_row;
     store_heads(f_.of.sizes, lanes_, values, events, f_.heads + row * f_.of.ld_heads,
                 f_.aux + row * f_.of.ld_aux, f_.events + own_row * kEvents);
-  }
-  __device__ __forceinline__ static void add_products(float4 a, float4 b, float4& sum) {
-    sum.x = fmaf(a.x, b.x, sum.x);
-    sum.y = fmaf(a.y, b.y, sum.y);
-    sum.z = fmaf(a.z, b.z, sum.z);
-    sum.w = fmaf(a.w, b.w, sum.w);
   }
   __device__ __forceinline__ void store_memory(const float4 (&m)[kM]) {
 #pragma unroll

@@ -7,19 +7,24 @@
 #include "kernels/cuda/cluster.h"
 #include "kernels/cuda/cluster_exchange.cuh"
 #include "kernels/cuda/cluster_product.cuh"
-#include "kernels/cuda/cluster_write.cuh"
+#include "kernels/cuda/cluster_write_linear.cuh"
+#include "kernels/cuda/cluster_write_relu.cuh"
 
 namespace nru::kernels::cuda {
 
 // Up to 32 NH hidden units, 32 NM numbers of memory, 32 NU head outputs; RP and NS: see
 // cluster_write.cuh. Each warp of a cluster's 32 makes NH, NM or NU outputs of a product.
 // kSpill: the weights between memory and heads go to shared memory, too.
-template <int NH_, int NM_, int NU_, int RP_, int NS_, bool kSpill_>
+template <int NH_, int NM_, int NU_, int RP_, int NS_, bool kSpill_, bool kRelu_>
 struct Tile {
   static constexpr int NH = NH_, NM = NM_, NU = NU_, RP = RP_, NS = NS_;
+  static constexpr bool kRelu = kRelu_;
   static constexpr int kNothing = 32 * NU;  // a place behind the head outputs
   template <int O, int N>
   using Spilled = std::conditional_t<kSpill_, SharedWeights<O, N>, RegisterWeights<O, N>>;
+  using Write = std::conditional_t<kRelu, ReluWrite<Tile>, LinearWrite<Tile>>;
+  using WriteBackward =
+      std::conditional_t<kRelu, ReluWriteBackward<Tile>, LinearWriteBackward<Tile>>;
 };
 
 // A block of weights as a product sees it, possibly transposed.
