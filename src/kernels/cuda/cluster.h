@@ -18,6 +18,8 @@
 
 namespace nru::kernels::cuda {
 
+inline constexpr int kClusterCtas = 4;  // each needs a share of h and of m
+
 // Blocks of the cell's weights, as the caller stores them: row o of a block makes output o.
 struct ClusterWeights {
   const float *h_from_h, *h_from_m;  // distance of rows: h_ld
