@@ -29,6 +29,11 @@ const std::vector<Room>& rooms() {
       {"src/kernels/", true, {"kernels/"}},
       {"src/support/", true, {"support/", "nru/error.h", "nru/options.h"}},
       {"src/cells/", false, {"cells/", "kernels/", "support/", "nru/"}},
+      // Before the room around it: its kernels are launched like all others.
+      {"src/tasks/cuda/",
+       true,
+       {"tasks/", "kernels/philox.h", "kernels/cuda/device.h", "kernels/cuda/each.cuh",
+        "kernels/cuda/launch.cuh"}},
       {"src/tasks/",
        true,
        {"tasks/", "support/", "kernels/philox.h", "nru/error.h", "nru/options.h"}},
@@ -36,7 +41,7 @@ const std::vector<Room>& rooms() {
       {"src/training/",
        false,
        {"training/", "support/", "cells/registry.h", "cells/model.h", "tasks/task.h",
-        "tasks/registry.h", "kernels/", "nru/"},
+        "tasks/registry.h", "tasks/cuda/device_batches.h", "kernels/", "nru/"},
        {"nru/cells/", "nru/nru.h"}},
       {"src/experiments/",
        true,
@@ -115,8 +120,8 @@ Tree read_tree(const std::string& root) {
   static const std::set<std::string> text = {".h",  ".cpp",  ".cu",  ".cuh", ".cmake",
                                              ".py", ".toml", ".txt", ".in",  ""};
   Tree tree;
-  for (const char* folder :
-       {".ci", "bench", "cmake", "examples", "experiments", "include", "python", "src", "tests", "tools"}) {
+  for (const char* folder : {".ci", "bench", "cmake", "examples", "experiments", "include",
+                             "python", "src", "tests", "tools"}) {
     const fs::path base = fs::path(root) / folder;
     if (!fs::exists(base)) continue;
     for (const auto& entry : fs::recursive_directory_iterator(base)) {

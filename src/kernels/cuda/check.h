@@ -15,8 +15,10 @@ inline void check(cudaError_t error, const char* what) {
   if (error != cudaSuccess) fail(what, error);
 }
 
-// After every launch: names the kernel and the shape it was to work on.
-inline void check_launch(const char* kernel, long long rows, long long width) {
+// After every launch: names the kernel and the shape it was to work on. Static, because library and
+// program each have a CUDA runtime linked in: one shared copy of this function would ask the wrong
+// one for its last error.
+static inline void check_launch(const char* kernel, long long rows, long long width) {
   const cudaError_t error = cudaGetLastError();
   if (error != cudaSuccess) {
     fail("kernel " + std::string(kernel) + " on [" + std::to_string(rows) + ", " +

@@ -34,6 +34,8 @@ int device_count() {
   return 0;
 }
 
+void use_device(int number) { check(cudaSetDevice(number), "choosing the device"); }
+
 std::string device_name() {
   int device = 0;
   cudaDeviceProp properties{};

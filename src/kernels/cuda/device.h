@@ -21,8 +21,9 @@ class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-int device_count();         // 0 where there is no GPU, or no driver
-std::string device_name();  // of the current device, such as "NVIDIA H200"
+int device_count();           // 0 where there is no GPU, or no driver
+void use_device(int number);  // for what this thread does from here on
+std::string device_name();    // of the current device, such as "NVIDIA H200"
 
 void wait(StreamHandle stream);  // until all work of the stream is done
 

@@ -62,17 +62,31 @@ __global__ void cross_entropy_kernel(const CrossEntropy c) {
 
 constexpr int kLossThreads = 1024;
 
-__global__ void add_losses_kernel(const double* losses, long long count, double scale,
-                                  double* total) {
+// The sum of all values, for all kLossThreads threads of the one CTA.
+template <class T>
+__device__ double ordered_sum(const T* values, long long count) {
   __shared__ double sums[kLossThreads];
   double sum = 0;
-  for (long long i = threadIdx.x; i < count; i += kLossThreads) sum += losses[i];
+  for (long long i = threadIdx.x; i < count; i += kLossThreads) sum += values[i];
   sums[threadIdx.x] = sum;
   for (int n = kLossThreads / 2; n > 0; n /= 2) {
     __syncthreads();
     if (static_cast<int>(threadIdx.x) < n) sums[threadIdx.x] += sums[threadIdx.x + n];
   }
-  if (threadIdx.x == 0) *total += scale * sums[0];
+  __syncthreads();
+  return sums[0];
+}
+
+__global__ void add_losses_kernel(const double* losses, long long count, double scale,
+                                  double* total) {
+  const double sum = ordered_sum(losses, count);
+  if (threadIdx.x == 0) *total += scale * sum;
+}
+
+__global__ void normalize_weights_kernel(float* weights, long long count) {
+  const double scale = 1 / ordered_sum(weights, count);
+  for (long long i = threadIdx.x; i < count; i += kLossThreads)
+    weights[i] = static_cast<float>(weights[i] * scale);
 }
 
 }  // namespace
@@ -88,6 +102,11 @@ void add_losses(const double* losses, long long count, double scale, double* tot
                 cudaStream_t stream) {
   add_losses_kernel<<<1, kLossThreads, 0, stream>>>(losses, count, scale, total);
   check_launch("add_losses", count, 1);
+}
+
+void normalize_weights(float* weights, long long count, cudaStream_t stream) {
+  normalize_weights_kernel<<<1, kLossThreads, 0, stream>>>(weights, count);
+  check_launch("normalize_weights", count, 1);
 }
 
 }  // namespace nru::kernels::cuda
