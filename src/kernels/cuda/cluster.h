@@ -18,6 +18,8 @@
 
 namespace nru::kernels::cuda {
 
+inline constexpr int kClusterCtas = 4;  // each needs a share of h and of m
+
 // Blocks of the cell's weights, as the caller stores them: row o of a block makes output o.
 struct ClusterWeights {
   const float *h_from_h, *h_from_m;  // distance of rows: h_ld
@@ -58,6 +60,7 @@ struct ClusterBackward {
 struct ClusterTile {
   int hidden, memory, outputs;  // largest h, m and number of head outputs
   int rows_per_head, slots;     // R up to this; heads * rows_per_head and r up to 32 * slots
+  bool relu;                    // the kind of heads
   std::size_t shared_bytes;     // of a CTA
   void (*forward)(const ClusterForward&, cudaStream_t);
   void (*backward)(const ClusterBackward&, cudaStream_t);
@@ -68,6 +71,7 @@ struct ClusterTile {
 };
 
 std::vector<ClusterTile> linear_cluster_tiles();
+std::vector<ClusterTile> relu_cluster_tiles();
 
 // The cheapest tile for a cell; null if there is none, or the GPU has no clusters.
 const ClusterTile* find_cluster_tile(const NruShape& shape);
