@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <stdexcept>
 #include <tuple>
 
@@ -58,6 +59,7 @@ class CudaEngine : public Engine {
 
  protected:
   StepOutcome train(const Batch& batch, const CarriedState& initial, CarriedState& final) override {
+    const cuda::Unrecorded unrecorded;
     const auto call = begin(batch, initial);
     network_.train(call.batch, call.initial, call.state.parts());
     const StepOutcome o = outcome();
@@ -68,6 +70,7 @@ class CudaEngine : public Engine {
 
   StepOutcome predict(const Batch& batch, const CarriedState& initial, CarriedState& final,
                       std::vector<std::int32_t>* predictions) override {
+    const cuda::Unrecorded unrecorded;
     const auto call = begin(batch, initial);
     std::int32_t* best = predictions ? predictions_.require(batch.targets.size()) : nullptr;
     network_.evaluate(call.batch, call.initial, call.state.parts(), best);
@@ -152,6 +155,7 @@ class CudaUpdater : public Updater {
     next_ = first + count;
     std::vector<double> baselines;
     for (std::int64_t i = first; i < next_; ++i) baselines.push_back(launch(i));
+    const cuda::Unrecorded unrecorded;
     const auto records =
         log_.read(static_cast<std::uint64_t>(next_), static_cast<int>(records_of(count)));
     for (std::size_t i = 0; i < records.size(); ++i) {
@@ -160,6 +164,7 @@ class CudaUpdater : public Updater {
   }
 
   void fetch() override {
+    const cuda::Unrecorded unrecorded;
     download(network_->values(), parameters_->values());
     download(m_.data(), optimizer_->m().data());
     download(v_.data(), optimizer_->v().data());
@@ -169,6 +174,7 @@ class CudaUpdater : public Updater {
   }
 
   void publish() override {
+    const cuda::Unrecorded unrecorded;
     engine_->upload_parameters();
     engine_->set_device_ahead(true);
     upload(optimizer_->m().data(), m_.data());
@@ -202,37 +208,49 @@ class CudaUpdater : public Updater {
 
   // Queues update i; gives the baseline of its batch.
   double launch(std::int64_t i) {
-    BatchShape shape;
-    if (batches_) {
-      shape = task_->shape(tasks::Split::train, static_cast<std::uint64_t>(i));
-    } else {
-      task_->make_batch(tasks::Split::train, static_cast<std::uint64_t>(i), batch_);
-      shape = batch_.shape();
-      memory_.upload(batch_, network_->stream());
-    }
+    const BatchShape shape = next_batch(i);
     const Key key{shape.steps, shape.rows, shape.loss_from, shape.weighted, shape.carry};
-    auto found = graphs_.find(key);
-    if (found == graphs_.end()) {
-      if (task_->carries_state() && !state_) {
-        state_ = std::make_unique<cuda::DeviceState>(network_->program(), shape.rows,
-                                                     network_->stream());
-        state_->set(engine_->carried());
-      }
-      cuda::Graph graph(network_->stream(), [&] { record(shape); });
-      found = graphs_.emplace(key, std::move(graph)).first;
+    const auto [found, is_new] = graphs_.try_emplace(key);
+    std::optional<cuda::Graph>& graph = found->second;
+    if (is_new) {
+      // Kernels are loaded and memory is taken the first time, neither of which a recording likes.
+      const cuda::Unrecorded unrecorded;
+      update(shape);
+    } else {
+      if (!graph) graph.emplace(network_->stream(), [&] { update(shape); });
+      graph->launch();
     }
-    found->second.launch();
     return shape.baseline;
   }
 
+  // The shape of batch i, which is uploaded where the device does not make it.
+  BatchShape next_batch(std::int64_t i) {
+    const auto index = static_cast<std::uint64_t>(i);
+    if (batches_) return task_->shape(tasks::Split::train, index);
+    const cuda::Unrecorded unrecorded;
+    task_->make_batch(tasks::Split::train, index, batch_);
+    memory_.upload(batch_, network_->stream());
+    return batch_.shape();
+  }
+
+  // The state that batches carry on; null: this task's do not.
+  cuda::DeviceState* carried_state(const BatchShape& shape) {
+    if (task_->carries_state() && !state_) {
+      state_ =
+          std::make_unique<cuda::DeviceState>(network_->program(), shape.rows, network_->stream());
+      state_->set(engine_->carried());
+    }
+    return state_.get();
+  }
+
   // One whole update.
-  void record(const BatchShape& shape) {
+  void update(const BatchShape& shape) {
     const DeviceBatch batch = memory_.require(shape);
     if (batches_) batches_->make(tasks::Split::train, log_.index(), batch, network_->stream());
     std::vector<const float*> initial;
     std::vector<float*> final;
-    if (state_) {
-      final = state_->parts();
+    if (cuda::DeviceState* state = carried_state(shape)) {
+      final = state->parts();
       for (std::size_t p = 0; p < final.size() && shape.carry != tasks::Carry::nothing; ++p) {
         const bool fresh = shape.carry == tasks::Carry::memory && engine_->is_output()[p];
         initial.push_back(fresh ? nullptr : final[p]);
@@ -268,13 +286,14 @@ class CudaUpdater : public Updater {
   std::unique_ptr<cuda::DeviceState> state_;  // of tasks that carry one
   DeviceBatchMemory memory_;
   Batch batch_;
-  std::map<Key, cuda::Graph> graphs_;
+  std::map<Key, std::optional<cuda::Graph>> graphs_;  // empty: seen once
   std::int64_t next_ = 0;
 };
 
 std::unique_ptr<Updater> CudaEngine::make_updater(const tasks::Task& task,
                                                   FlatParameters& parameters,
                                                   Optimizer& optimizer) {
+  const cuda::Unrecorded unrecorded;
   return std::make_unique<CudaUpdater>(task, *this, parameters, optimizer);
 }
 
@@ -291,6 +310,7 @@ std::unique_ptr<Engine> make_cuda_engine(Model model, FlatParameters& parameters
                     count > 0 ? fmt::format("cuda:0 .. cuda:{}, or ", count - 1) : ""));
   }
   cuda::use_device(number);
+  const cuda::Unrecorded unrecorded;
   const auto program = model->layer()->program<float>(0);
   if (!cuda::supports(*program)) {
     throw Error(fmt::format("the cell '{}' has no CUDA kernels; use device=cpu", program->cell));

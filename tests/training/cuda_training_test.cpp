@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <thread>
 
 #include "../support/needs_cuda.h"
 #include "cells/registry.h"
@@ -179,6 +180,44 @@ INSTANTIATE_TEST_SUITE_P(Training, CudaTraining, ::testing::ValuesIn(cases()),
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });
+
+// Threads that allocate, record graphs of many shapes, evaluate and end at different times.
+TEST(CudaRuns, SideBySideHaveTheSameBitsAsAlone) {
+  NRU_NEEDS_CUDA_DEVICE();
+  const test::TempDir directory;
+  const auto config = [&](const std::string& folder, int i) {
+    const std::vector<std::string> tasks{"task=copy", "task=copy-variable", "task=denoise"};
+    const std::vector<std::string> names{"nru", "lstm", "gru", "nru"};
+    return on_cuda(config_of(
+        {{"cell", names[i % 4]}},
+        {tasks[i % 3], "lag=12", "batch_size=4", "seed=" + std::to_string(i),
+         "updates=" + std::to_string(150 + 40 * i), "evaluate_every=30", "checkpoint_every=20",
+         "out=" + (directory / folder / std::to_string(i)).string()}));
+  };
+  constexpr int kRuns = 12;
+  std::vector<std::thread> threads;
+  std::vector<std::string> errors(kRuns);
+  for (int i = 0; i < kRuns; ++i) {
+    threads.emplace_back([&, i] {
+      try {
+        finish(config("together", i));
+      } catch (const std::exception& error) {
+        errors[i] = error.what();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (int i = 0; i < kRuns; ++i) {
+    ASSERT_EQ(errors[i], "") << i;
+    finish(config("alone", i));
+    Network together(config("together", i)), alone(config("alone", i));
+    load_weights(directory / "together" / std::to_string(i) / "checkpoint.safetensors",
+                 together.parameters);
+    load_weights(directory / "alone" / std::to_string(i) / "checkpoint.safetensors",
+                 alone.parameters);
+    EXPECT_EQ(values_of(together.parameters), values_of(alone.parameters)) << i;
+  }
+}
 
 TEST(CudaDevice, ThatIsNotThereIsAClearError) {
   RunConfig config = small_copy("nru");

@@ -1,5 +1,7 @@
 #include "kernels/cuda/device.h"
 
+#include <condition_variable>
+#include <mutex>
 #include <utility>
 
 #include "kernels/cuda/check.h"
@@ -20,7 +22,69 @@ class RelaxedCapture {
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
 
+// Many threads that do not record, or one that does. A recording that waits lets no newcomers in:
+// threads that train hold the gate most of the time, and it would never get its turn.
+class Gate {
+ public:
+  void enter() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return !recording_ && waiting_ == 0; });
+    ++inside_;
+  }
+  void leave() {
+    const std::lock_guard lock(mutex_);
+    if (--inside_ == 0) changed_.notify_all();
+  }
+  void begin_recording() {
+    std::unique_lock lock(mutex_);
+    ++waiting_;
+    changed_.wait(lock, [&] { return !recording_ && inside_ == 0; });
+    --waiting_;
+    recording_ = true;
+  }
+  void end_recording() {
+    const std::lock_guard lock(mutex_);
+    recording_ = false;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int inside_ = 0, waiting_ = 0;
+  bool recording_ = false;
+};
+
+Gate& gate() {
+  static Gate the_gate;
+  return the_gate;
+}
+
+// How often this thread is inside, recording included: the gate is for the outermost.
+thread_local int depth = 0;
+
+class Recording {
+ public:
+  Recording() {
+    if (depth > 0) throw std::logic_error("a graph is recorded inside of Unrecorded work");
+    gate().begin_recording();
+    ++depth;
+  }
+  ~Recording() {
+    --depth;
+    gate().end_recording();
+  }
+};
+
 }  // namespace
+
+Unrecorded::Unrecorded() {
+  if (depth == 0) gate().enter();
+  ++depth;
+}
+Unrecorded::~Unrecorded() {
+  if (--depth == 0) gate().leave();
+}
 
 void fail(const std::string& what, cudaError_t error) {
   throw Error("CUDA: " + what + ": " + cudaGetErrorString(error) + " (" + cudaGetErrorName(error) +
@@ -49,6 +113,7 @@ void wait(StreamHandle stream) {
 }
 
 void* allocate(std::size_t bytes) {
+  const Unrecorded unrecorded;
   const RelaxedCapture relaxed;
   void* memory = nullptr;
   const cudaError_t error = cudaMalloc(&memory, bytes > 0 ? bytes : 1);
@@ -60,7 +125,10 @@ void* allocate(std::size_t bytes) {
   return memory;
 }
 
-void release(void* memory) noexcept { cudaFree(memory); }
+void release(void* memory) noexcept {
+  const Unrecorded unrecorded;
+  cudaFree(memory);
+}
 
 void upload(const void* from, std::size_t bytes, void* to, StreamHandle stream) {
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream), "copying to the device");
@@ -73,10 +141,13 @@ void download(const void* from, std::size_t bytes, void* to, StreamHandle stream
 }
 
 Stream::Stream() {
+  const Unrecorded unrecorded;
   check(cudaStreamCreateWithFlags(&handle_, cudaStreamNonBlocking), "creating a stream");
 }
 Stream::~Stream() {
-  if (handle_) cudaStreamDestroy(handle_);
+  if (!handle_) return;
+  const Unrecorded unrecorded;
+  cudaStreamDestroy(handle_);
 }
 Stream::Stream(Stream&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
 Stream& Stream::operator=(Stream&& other) noexcept {
@@ -85,6 +156,7 @@ Stream& Stream::operator=(Stream&& other) noexcept {
 }
 
 Graph::Graph(StreamHandle stream, const std::function<void()>& work) : stream_(stream) {
+  const Recording recording;
   cudaGraph_t graph = nullptr;
   check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "beginning a capture");
   try {
@@ -100,7 +172,9 @@ Graph::Graph(StreamHandle stream, const std::function<void()>& work) : stream_(s
   check(error, "instantiating a graph");
 }
 Graph::~Graph() {
-  if (executable_) cudaGraphExecDestroy(executable_);
+  if (!executable_) return;
+  const Unrecorded unrecorded;
+  cudaGraphExecDestroy(executable_);
 }
 Graph::Graph(Graph&& other) noexcept
     : stream_(other.stream_), executable_(std::exchange(other.executable_, nullptr)) {}
@@ -110,6 +184,9 @@ Graph& Graph::operator=(Graph&& other) noexcept {
   return *this;
 }
 
-void Graph::launch() { check(cudaGraphLaunch(executable_, stream_), "launching a graph"); }
+void Graph::launch() {
+  const Unrecorded unrecorded;
+  check(cudaGraphLaunch(executable_, stream_), "launching a graph");
+}
 
 }  // namespace nru::kernels::cuda

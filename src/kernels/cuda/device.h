@@ -34,6 +34,19 @@ void release(void* memory) noexcept;
 void upload(const void* from, std::size_t bytes, void* to, StreamHandle stream);
 void download(const void* from, std::size_t bytes, void* to, StreamHandle stream);  // and waits
 
+// Where several threads use the device: while one of them records a graph, the others must not
+// allocate, wait, or launch a kernel for the first time (which loads it), or the recording is void.
+// A thread holds one of these while it does any of that; it waits where another thread records, and
+// recording waits for it. What is done inside a recording needs none. Objects of this header hold
+// one where they need it.
+class Unrecorded {
+ public:
+  Unrecorded();
+  ~Unrecorded();
+  Unrecorded(const Unrecorded&) = delete;
+  Unrecorded& operator=(const Unrecorded&) = delete;
+};
+
 // A stream of its own, which waits for no other.
 class Stream {
  public:

@@ -67,11 +67,14 @@ class Cublas {
 struct Gemm::Handle {
   cublasHandle_t blas = nullptr;
   ~Handle() {
-    if (blas) Cublas::get().destroy(blas);
+    if (!blas) return;
+    const Unrecorded unrecorded;
+    Cublas::get().destroy(blas);
   }
 };
 
 Gemm::Gemm(StreamHandle stream, bool tf32) : handle_(std::make_unique<Handle>()) {
+  const Unrecorded unrecorded;
   const Cublas& cublas = Cublas::get();
   cublas.check(cublas.create(&handle_->blas), "creating a handle");
   cublas.check(cublas.set_stream(handle_->blas, stream), "setting the stream");
