@@ -36,6 +36,12 @@ std::string device_name() {
 
 const char* built_architectures() { return NRU_CUDA_ARCHITECTURES; }
 
+std::string driver_version() {
+  int version = 0;
+  check(cudaDriverGetVersion(&version), "cudaDriverGetVersion");
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
 void wait(StreamHandle stream) {
   check(cudaStreamSynchronize(stream), "waiting for the work of a stream");
 }

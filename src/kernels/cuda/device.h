@@ -26,6 +26,7 @@ void use_device(int number);  // for what this thread does from here on
 std::string device_name();    // of the current device, such as "NVIDIA H200"
 // Those that the kernels were compiled for, such as "80-real, 90"; without "-real" later ones too.
 const char* built_architectures();
+std::string driver_version();  // the CUDA version that the driver supports, such as "13.0"
 
 void wait(StreamHandle stream);  // until all work of the stream is done
 
