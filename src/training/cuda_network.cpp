@@ -34,9 +34,9 @@ tasks::DeviceBatch DeviceBatchMemory::upload(const tasks::Batch& batch, cuda::St
   return to;
 }
 
-CudaNetwork::CudaNetwork(const Model& model, const FlatParameters& flat)
+CudaNetwork::CudaNetwork(const Model& model, const FlatParameters& flat, bool tf32)
     : program_(model->layer()->program<float>(0)),
-      sequence_(program_, {.stream = stream_.handle()}),
+      sequence_(program_, {.stream = stream_.handle(), .tf32 = tf32}),
       embedding_(stream_.handle()),
       size_(flat.size()),
       input_(static_cast<int>(model->settings().input_size)),
@@ -122,6 +122,10 @@ void CudaNetwork::evaluate(const tasks::DeviceBatch& batch,
   r.predictions = predictions;
   sequence_.evaluate(inputs(batch, initial),
                      {nullptr, nullptr, final.empty() ? nullptr : final.data()}, r);
+}
+
+void CudaNetwork::forward(const tasks::DeviceBatch& batch) {
+  sequence_.forward(inputs(batch, {}), {}, /*keep=*/true);
 }
 
 }  // namespace nru::training

@@ -23,7 +23,6 @@ class KernelUpdate {
   void forward();    // the layer alone, with what a backward pass needs
 
   double loss();
-  std::int64_t parameters() const;
 
  private:
   struct State;
