@@ -109,7 +109,8 @@ Contender reference_contender(const Workload& w, const CellInfo& cell, const tas
       return made;
     }
     torch::Tensor hidden() {
-      const torch::Tensor x = model->embedding() ? model->embedding()->forward(batch.x) : batch.x;
+      const torch::Tensor x =
+          model->embedding() ? torch::embedding(model->embedding()->weight, batch.x) : batch.x;
       return std::get<0>(model->layer()->forward(x));
     }
     void gradients() {
