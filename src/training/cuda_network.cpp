@@ -1,3 +1,5 @@
+#ifdef NRU_HAS_CUDA
+
 #include "training/cuda_network.h"
 
 #include <fmt/format.h>
@@ -129,3 +131,5 @@ void CudaNetwork::forward(const tasks::DeviceBatch& batch) {
 }
 
 }  // namespace nru::training
+
+#endif
