@@ -29,6 +29,10 @@ if(cuda_sources AND NRU_CUDA)
     nru_add_cuda(nru_core ${cuda_sources} ${cuda_host_sources})
     target_compile_definitions(nru_common INTERFACE NRU_HAS_CUDA=1)
     target_include_directories(nru_common SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS})
+    list(JOIN CMAKE_CUDA_ARCHITECTURES ", " architectures)
+    set_property(
+      SOURCE ${PROJECT_SOURCE_DIR}/src/kernels/cuda/device.cpp APPEND
+      PROPERTY COMPILE_DEFINITIONS NRU_CUDA_ARCHITECTURES="${architectures}")
     # cuBLAS is loaded when it is first needed, so that it costs a machine without CUDA nothing either.
     set_property(
       SOURCE ${PROJECT_SOURCE_DIR}/src/kernels/cuda/gemm.cpp APPEND

@@ -1,3 +1,5 @@
+#ifdef NRU_HAS_CUDA
+
 #include "training/cuda_network.h"
 
 #include <fmt/format.h>
@@ -34,9 +36,9 @@ tasks::DeviceBatch DeviceBatchMemory::upload(const tasks::Batch& batch, cuda::St
   return to;
 }
 
-CudaNetwork::CudaNetwork(const Model& model, const FlatParameters& flat)
+CudaNetwork::CudaNetwork(const Model& model, const FlatParameters& flat, bool tf32)
     : program_(model->layer()->program<float>(0)),
-      sequence_(program_, {.stream = stream_.handle()}),
+      sequence_(program_, {.stream = stream_.handle(), .tf32 = tf32}),
       embedding_(stream_.handle()),
       size_(flat.size()),
       input_(static_cast<int>(model->settings().input_size)),
@@ -124,4 +126,10 @@ void CudaNetwork::evaluate(const tasks::DeviceBatch& batch,
                      {nullptr, nullptr, final.empty() ? nullptr : final.data()}, r);
 }
 
+void CudaNetwork::forward(const tasks::DeviceBatch& batch) {
+  sequence_.forward(inputs(batch, {}), {}, /*keep=*/true);
+}
+
 }  // namespace nru::training
+
+#endif

@@ -29,7 +29,8 @@ class DeviceBatchMemory {
 
 class CudaNetwork {
  public:
-  CudaNetwork(const Model& model, const FlatParameters& flat);
+  // tf32: large products may round their operands to TF32.
+  CudaNetwork(const Model& model, const FlatParameters& flat, bool tf32 = false);
 
   // Loss and gradients, or loss and predictions ([T,B], null: none), of a batch; queued. `initial`
   // and `final`: by state part, or empty.
@@ -37,6 +38,9 @@ class CudaNetwork {
              const std::vector<float*>& final);
   void evaluate(const tasks::DeviceBatch& batch, const std::vector<const float*>& initial,
                 const std::vector<float*>& final, std::int32_t* predictions);
+
+  // The layer's forward pass alone, with what a backward pass needs; queued.
+  void forward(const tasks::DeviceBatch& batch);
 
   kernels::cuda::StreamHandle stream() const { return stream_.handle(); }
   kernels::cuda::Sequence& sequence() { return sequence_; }

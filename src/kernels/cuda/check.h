@@ -27,4 +27,17 @@ static inline void check_launch(const char* kernel, long long rows, long long wi
   }
 }
 
+// While a stream is captured, a thread may call what is not captured (allocations) only in the
+// relaxed mode.
+class RelaxedCapture {
+ public:
+  RelaxedCapture() {
+    check(cudaThreadExchangeStreamCaptureMode(&mode_), "cudaThreadExchangeStreamCaptureMode");
+  }
+  ~RelaxedCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
 }  // namespace nru::kernels::cuda

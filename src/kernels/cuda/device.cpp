@@ -9,18 +9,8 @@
 namespace nru::kernels::cuda {
 namespace {
 
-// While a stream is captured, a thread may call what is not captured (allocations) only in the
-// relaxed mode.
-class RelaxedCapture {
- public:
-  RelaxedCapture() {
-    check(cudaThreadExchangeStreamCaptureMode(&mode_), "cudaThreadExchangeStreamCaptureMode");
-  }
-  ~RelaxedCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
-
- private:
-  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
-};
+thread_local MemoryPool current_pool;
+thread_local StreamHandle pool_stream = nullptr;
 
 // Many threads that do not record, or one that does. A recording that waits lets no newcomers in:
 // threads that train hold the gate most of the time, and it would never get its turn.
@@ -108,26 +98,52 @@ std::string device_name() {
   return properties.name;
 }
 
+const char* built_architectures() { return NRU_CUDA_ARCHITECTURES; }
+
+std::string driver_version() {
+  int version = 0;
+  check(cudaDriverGetVersion(&version), "cudaDriverGetVersion");
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
 void wait(StreamHandle stream) {
   check(cudaStreamSynchronize(stream), "waiting for the work of a stream");
 }
 
-void* allocate(std::size_t bytes) {
-  const Unrecorded unrecorded;
-  const RelaxedCapture relaxed;
-  void* memory = nullptr;
-  const cudaError_t error = cudaMalloc(&memory, bytes > 0 ? bytes : 1);
-  if (error != cudaSuccess) fail("allocating " + std::to_string(bytes) + " bytes", error);
-  // On a stream of its own: the default stream waits for others, which a capture does not allow.
-  const Stream stream;
-  check(cudaMemsetAsync(memory, 0, bytes, stream.handle()), "clearing new memory");
-  wait(stream.handle());
-  return memory;
+DeviceScope::DeviceScope(int device) {
+  check(cudaGetDevice(&before_), "cudaGetDevice");
+  check(cudaSetDevice(device), "choosing the device");
+}
+DeviceScope::~DeviceScope() { cudaSetDevice(before_); }
+
+PoolScope::PoolScope(const MemoryPool& pool, StreamHandle stream)
+    : pool_before_(std::exchange(current_pool, pool)),
+      stream_before_(std::exchange(pool_stream, stream)) {}
+PoolScope::~PoolScope() {
+  current_pool = pool_before_;
+  pool_stream = stream_before_;
 }
 
-void release(void* memory) noexcept {
+Memory allocate(std::size_t bytes) {
+  if (current_pool.allocate) {
+    Memory memory(current_pool.allocate(bytes > 0 ? bytes : 1, pool_stream), current_pool.release);
+    check(cudaMemsetAsync(memory.get(), 0, bytes, pool_stream), "clearing memory of a pool");
+    return memory;
+  }
   const Unrecorded unrecorded;
-  cudaFree(memory);
+  const RelaxedCapture relaxed;
+  void* taken = nullptr;
+  const cudaError_t error = cudaMalloc(&taken, bytes > 0 ? bytes : 1);
+  if (error != cudaSuccess) fail("allocating " + std::to_string(bytes) + " bytes", error);
+  Memory memory(taken, [](void* p) {
+    const Unrecorded unrecorded;
+    cudaFree(p);
+  });
+  // On a stream of its own: the default stream waits for others, which a capture does not allow.
+  const Stream stream;
+  check(cudaMemsetAsync(taken, 0, bytes, stream.handle()), "clearing new memory");
+  wait(stream.handle());
+  return memory;
 }
 
 void upload(const void* from, std::size_t bytes, void* to, StreamHandle stream) {
