@@ -1,7 +1,7 @@
 // torch's own layer with embedding and output layer around it: the rival in `nru bench`.
 #pragma once
 
-#include <nru/torch.h>
+#include <nru/torch_all.h>
 
 #include <vector>
 

@@ -98,7 +98,8 @@ TEST(Torch, DirectIncludeIsReported) {
 }
 
 TEST(Torch, ItsOwnHeadersMayIncludeIt) {
-  for (const char* header : {"include/nru/torch.h", "src/cells/torch_cuda.h"})
+  for (const char* header :
+       {"include/nru/torch.h", "include/nru/torch_all.h", "src/cells/torch_cuda.h"})
     EXPECT_THAT(check_torch({{header, "#include <ATen/ATen.h>\n"}}), IsEmpty());
 }
 

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nru/torch_all.h>
 
 #include <algorithm>
 #include <cmath>
