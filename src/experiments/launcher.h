@@ -36,8 +36,8 @@ std::unique_ptr<Launcher> make_process_launcher();
 
 // Every command is a thread of one process, `nru worker`. Processes that share a GPU take turns on
 // it; threads, with a stream each, work on it together. What kills the worker ends all commands in
-// it, each as if it had been killed itself; the next command gets another worker. `log`: for what
-// is not the output of any one command.
+// it, each as if it had been killed itself. After that, and after an internal error (exit code 1),
+// the next command gets another worker. `log`: for what is not the output of any one command.
 std::unique_ptr<Launcher> make_worker_launcher(std::filesystem::path log);
 
 }  // namespace nru::experiments

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <list>
 #include <map>
 #include <set>
 
@@ -15,6 +16,8 @@
 
 namespace nru::experiments {
 namespace {
+
+constexpr int kInternalError = 1;  // as an exit code
 
 struct Ends {
   Descriptor ours, theirs;
@@ -62,6 +65,15 @@ class Worker {
   std::optional<Ended> ended() { return process_.ended(); }
   void signal(int number) const { process_.signal(number); }
 
+  // Ends when its commands have ended, and takes no more.
+  void retire() {
+    retired_ = true;
+    ::shutdown(socket_.get(), SHUT_WR);
+  }
+  bool retired() const { return retired_; }
+
+  std::set<int> running;  // commands, by number
+
  private:
   Worker(Ends ends, const std::filesystem::path& log)
       : process_({"worker"}, log, {}, ends.theirs.get()), socket_(std::move(ends.ours)) {}
@@ -69,6 +81,7 @@ class Worker {
   Child process_;
   Descriptor socket_;
   LineBuffer lines_;
+  bool retired_ = false;
 };
 
 class WorkerLauncher : public Launcher {
@@ -78,9 +91,9 @@ class WorkerLauncher : public Launcher {
   int start(const Launch& launch) override {
     open_log(launch.log);  // fails here with its reason, if it fails
     collect();
-    if (!worker_) worker_.emplace(log_);
-    worker_->send({next_, launch});
-    running_.insert(next_);
+    if (workers_.empty() || workers_.back().retired()) workers_.emplace_back(log_);
+    workers_.back().send({next_, launch});
+    workers_.back().running.insert(next_);
     return next_++;
   }
 
@@ -94,25 +107,27 @@ class WorkerLauncher : public Launcher {
   }
 
   void stop(int signal) override {
-    if (worker_) worker_->signal(signal);
+    for (const Worker& worker : workers_) worker.signal(signal);
   }
 
  private:
   void collect() {
-    if (!worker_) return;
-    const std::optional<Ended> end = worker_->ended();  // before the last look at its answers
-    for (const WorkerAnswer& answer : worker_->answers()) {
-      if (running_.erase(answer.id) > 0) ends_[answer.id] = {answer.code, 0};
-    }
-    if (!end) return;
-    for (const int command : running_) ends_[command] = *end;
-    running_.clear();
-    worker_.reset();
+    workers_.remove_if([this](Worker& worker) {
+      const std::optional<Ended> end = worker.ended();  // before the last look at its answers
+      for (const WorkerAnswer& answer : worker.answers()) {
+        if (worker.running.erase(answer.id) > 0) ends_[answer.id] = {answer.code, 0};
+        // A GPU error may have spoiled the device for the whole process.
+        if (answer.code == kInternalError && !worker.retired()) worker.retire();
+      }
+      if (end) {
+        for (const int command : worker.running) ends_[command] = *end;
+      }
+      return end.has_value();
+    });
   }
 
   std::filesystem::path log_;
-  std::optional<Worker> worker_;
-  std::set<int> running_;
+  std::list<Worker> workers_;  // the last one takes new commands
   std::map<int, Ended> ends_;  // not yet asked for
   int next_ = 0;
 };

@@ -80,7 +80,9 @@ TEST(Doctor, TellsWhatThereIsOfCuda) {
   EXPECT_THAT(text, HasSubstr("NRU_CUDA=ON"));
 #endif
   EXPECT_THAT(text, HasSubstr(cuda.at("torch") == true ? "torch with CUDA" : "torch without CUDA"));
-  if (cuda.at("devices") == 0) EXPECT_THAT(text, Not(HasSubstr("there is a GPU")));
+  if (cuda.at("devices") == 0) {
+    EXPECT_THAT(text, Not(HasSubstr("there is a GPU")));
+  }
 }
 
 }  // namespace

@@ -112,6 +112,17 @@ TEST_P(LauncherTest, ACrashIsTheEndOfWhatWasInTheProcess) {
   EXPECT_NE(process_of("a"), process_of("c"));
 }
 
+// An error of the GPU would be that of all later commands in the process, too.
+TEST_P(LauncherTest, NothingStartsWhereAnInternalErrorWas) {
+  const int waiting = start("wait", "a");
+  EXPECT_EQ(end_of(start("1", "b")).code, 1);
+  EXPECT_EQ(end_of(start("0", "c")).code, 0);
+  EXPECT_NE(process_of("a"), process_of("c"));
+  EXPECT_FALSE(launcher_->ended(waiting).has_value());
+  launcher_->stop(SIGTERM);
+  EXPECT_EQ(end_of(waiting).code, 128 + SIGTERM);
+}
+
 TEST_P(LauncherTest, NothingOutlivesIt) {
   start("wait", "a");
   const int process = process_of("a");
