@@ -2,6 +2,7 @@
 #include "training/contender.h"
 
 #include <gtest/gtest.h>
+#include <nru/torch_all.h>
 
 namespace nru::training {
 namespace {
