@@ -29,9 +29,9 @@ TEST(Contender, ArithmeticOfAnUpdate) {
   // psMNIST: 785 steps of 100 rows, one of which has a loss.
   const Workload& w = workload("psmnist");
   EXPECT_DOUBLE_EQ(update_flop(w, 1000, 10), 6.0 * 100 * (1000.0 * 785 + 10));
-  // An LSTM with peepholes: its matrices count, its vectors do not.
+  // An LSTM: its matrices and its peepholes multiply, its biases do not.
   const ModelSettings lstm = model_settings(w, find_cell("lstm"));
-  EXPECT_DOUBLE_EQ(layer_weights(find_cell("lstm"), lstm), 4 * 200 * (1 + 200));
+  EXPECT_DOUBLE_EQ(layer_weights(find_cell("lstm"), lstm), 4 * 200 * (1 + 200) + 3 * 200);
   // The angles of the EURNN, a thousand of them per layer of the butterfly: three times a weight.
   const Workload& copy = workload("copy");
   EXPECT_GT(layer_weights(find_cell("eurnn"), model_settings(copy, find_cell("eurnn"))),
