@@ -196,23 +196,31 @@ Trainer::Stop Trainer::reason_to_stop() const {
   return Stop::none;
 }
 
-// All that looks at the state of the run (lines of metrics, evaluations, checkpoints) does so after
-// a multiple of some number of updates.
+// Evaluations and checkpoints look at the network, and so come after a multiple of some number of
+// updates; so does the decision to stop, for runs to end at the same update every time.
 std::int64_t Trainer::updates_until_next_look() const {
-  const RunConfig& config = setup_.config;
-  std::int64_t count = std::min(total_updates_ - state_.update, updater_->most_at_once());
-  for (const std::int64_t every : {config.log_every, evaluate_every_, config.checkpoint_every}) {
+  std::int64_t count = total_updates_ - state_.update;
+  for (const std::int64_t every :
+       {updater_->most_at_once(), evaluate_every_, setup_.config.checkpoint_every}) {
     if (every > 0) count = std::min(count, every - state_.update % every);
   }
   return count;
 }
 
-void Trainer::after_updates(Progress& progress) {
-  const RunConfig& config = setup_.config;
-  progress.update({state_.update, state_.window.mean_loss(), state_.window.mean_relative_loss()});
-  if (state_.update % config.log_every == 0) log();
+// Makes the updates up to the next look and takes them into the records.
+Trainer::Stop Trainer::make_updates(Progress& progress) {
+  outcomes_.clear();
+  updater_->run(state_.update, updates_until_next_look(), outcomes_);
+  for (const UpdateOutcome& outcome : outcomes_) {
+    const Stop stop = absorb(outcome, progress);
+    if (stop != Stop::none) return stop;
+    progress.update({state_.update, state_.window.mean_loss(), state_.window.mean_relative_loss()});
+    if (state_.update % setup_.config.log_every == 0) log();
+  }
   if (state_.update % evaluate_every_ == 0) evaluate_and_select();
-  if (config.checkpoint_every > 0 && state_.update % config.checkpoint_every == 0) save();
+  const std::int64_t checkpoint_every = setup_.config.checkpoint_every;
+  if (checkpoint_every > 0 && state_.update % checkpoint_every == 0) save();
+  return Stop::none;
 }
 
 Trainer::Outcome Trainer::run(Progress& progress) {
@@ -221,12 +229,7 @@ Trainer::Outcome Trainer::run(Progress& progress) {
   while (stop == Stop::none) {
     stop = reason_to_stop();
     if (stop != Stop::none) break;
-    outcomes_.clear();
-    updater_->run(state_.update, updates_until_next_look(), outcomes_);
-    for (std::size_t i = 0; i < outcomes_.size() && stop == Stop::none; ++i) {
-      stop = absorb(outcomes_[i], progress);
-    }
-    if (stop == Stop::none) after_updates(progress);
+    stop = make_updates(progress);
   }
   progress.finish();
   Outcome outcome;

@@ -59,7 +59,7 @@ class Trainer {
   std::int64_t updates_until_next_look() const;
   Stop absorb(const UpdateOutcome& outcome, Progress& progress);
   Stop skip_update(const UpdateOutcome& outcome);
-  void after_updates(Progress& progress);
+  Stop make_updates(Progress& progress);
   void log();
   void evaluate_and_select();
   void save();

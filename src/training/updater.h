@@ -29,8 +29,8 @@ class Updater {
   // Makes `count` updates from number `first` on (they count from 0) and appends what came of each.
   virtual void run(std::int64_t first, std::int64_t count,
                    std::vector<UpdateOutcome>& outcomes) = 0;
-  // The most updates that should be asked for at once. The host's are looked at one by one; those
-  // of a device that works on its own only when somebody wants to know.
+  // The most updates that should be asked for at once. The host's are looked at one by one; a
+  // device that works on its own is asked as seldom as a user who waits for its answer allows.
   virtual std::int64_t most_at_once() const { return 1; }
 
   // Brings parameters, Adam's moments and the carried state to where the host keeps them
