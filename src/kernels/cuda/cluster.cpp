@@ -101,14 +101,18 @@ const PersistentDesignEntry entry(
 }  // namespace
 
 bool ClusterTile::holds(const NruShape& s) const {
-  if (!s.factored_write() || s.relu_heads || s.layer_norm) return false;
+  if (!s.factored_write() || s.relu_heads != relu || s.layer_norm) return false;
   const int R = s.rank() / s.heads;
   return s.hidden <= hidden && s.memory <= memory && s.head_outputs() <= outputs &&
          R <= rows_per_head && s.heads * rows_per_head <= 32 * slots && s.rank() <= 32 * slots;
 }
 
 const ClusterTile* find_cluster_tile(const NruShape& shape) {
-  static const std::vector<ClusterTile> tiles = linear_cluster_tiles();
+  static const std::vector<ClusterTile> tiles = [] {
+    std::vector<ClusterTile> all = linear_cluster_tiles();
+    for (const ClusterTile& tile : relu_cluster_tiles()) all.push_back(tile);
+    return all;
+  }();
   const DeviceLimits limits = device_limits();
   const ClusterTile* found = nullptr;
   if (limits.major < 9) return found;

@@ -58,6 +58,7 @@ struct ClusterBackward {
 struct ClusterTile {
   int hidden, memory, outputs;  // largest h, m and number of head outputs
   int rows_per_head, slots;     // R up to this; heads * rows_per_head and r up to 32 * slots
+  bool relu;                    // the kind of heads
   std::size_t shared_bytes;     // of a CTA
   void (*forward)(const ClusterForward&, cudaStream_t);
   void (*backward)(const ClusterBackward&, cudaStream_t);
@@ -68,6 +69,7 @@ struct ClusterTile {
 };
 
 std::vector<ClusterTile> linear_cluster_tiles();
+std::vector<ClusterTile> relu_cluster_tiles();
 
 // The cheapest tile for a cell; null if there is none, or the GPU has no clusters.
 const ClusterTile* find_cluster_tile(const NruShape& shape);

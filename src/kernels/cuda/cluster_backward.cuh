@@ -15,7 +15,8 @@ template <class T>
 struct BackwardShared {
   using HiddenFromHidden = SharedWeights<T::NH, T::NH>;
   using MemoryFromHeads = typename T::template Spilled<T::NM, T::NU>;
-  float4 d_m[32 * T::NM], d_u[32 * T::NU], d_pre[2][32 * T::NH];
+  float4 d_m[32 * T::NS * T::RP];  // number (a, b) at a * 32 NS + b
+  float4 d_u[T::kNothing + 1], d_pre[2][32 * T::NH];
   float4 hidden_from_hidden[HiddenFromHidden::kSharedVectors];
   float4 memory_from_heads[MemoryFromHeads::kSharedVectors + 1];
   alignas(16) std::uint64_t pre_arrived, m_arrived;
@@ -30,12 +31,13 @@ class BackwardCta {
       : b_(b),
         s_(shared),
         at_(b.of.batch),
-        to_(&shared, at_),
         pre_arrived_(&shared.pre_arrived),
         m_arrived_(&shared.m_arrived),
         lanes_(b.of.sizes),
         own_h_(at_.rank, b.of.hidden),
-        own_m_(at_.rank, b.of.sizes.m) {
+        own_m_(at_.rank, b.of.sizes.m),
+        to_(destination(at_, &shared)),
+        used_(at_.used(at_.quad_lane)) {
     clear_shared(s_);
     load_weights();
     load_state();
@@ -61,13 +63,22 @@ class BackwardCta {
   }
 
  private:
-  static constexpr int kH = kFolded<T::NH>, kM = kFolded<T::NM>;
+  static constexpr int kH = Fold<T::NH>::kCount, kM = Fold<T::NM>::kCount;
 
   __device__ __forceinline__ void expect_pre() const {
     pre_arrived_.expect(b_.of.hidden * sizeof(float4));
   }
   __device__ __forceinline__ void expect_m() const {
     m_arrived_.expect(b_.of.sizes.m * sizeof(float4));
+  }
+
+  // Where something of this CTA's shared memory lies in the one that this lane sends to.
+  __device__ __forceinline__ std::uint32_t there(const void* p) const {
+    return to_ + static_cast<std::uint32_t>(static_cast<const char*>(p) -
+                                            reinterpret_cast<const char*>(&s_));
+  }
+  __device__ __forceinline__ int memory_place(int e) const {
+    return e / b_.of.sizes.r * 32 * T::NS + e % b_.of.sizes.r;
   }
 
   __device__ __forceinline__ void load_weights() {
@@ -84,22 +95,30 @@ class BackwardCta {
 
   __device__ __forceinline__ void load_state() {
     const ClusterSequence& of = b_.of;
-    if (b_.final_m) load_rows(at_, b_.final_m, of.sizes.m, of.sizes.m, s_.d_m);
-    used_ = at_.used(at_.quad_lane);
     const int last = of.steps - 1;
-    const std::size_t quad_row = at_.row(at_.quad_lane);
-    h_at_ = (static_cast<std::size_t>(last) * of.batch + quad_row) * of.ld_h + own_h_.first;
+    const std::size_t row = at_.row(at_.quad_lane);
+    for (int e = threadIdx.x; b_.final_m && e < of.sizes.m; e += kClusterThreads) {
+      for (int r = 0; r < kClusterRows; ++r)
+        if (at_.used(r))
+          number_at(s_.d_m, memory_place(e), r) = b_.final_m[at_.row(r) * of.sizes.m + e];
+    }
+#pragma unroll
+    for (int i = 0; i < kM; ++i) {
+      m_place_[i] = own_m_.number[i] >= 0 ? memory_place(own_m_.number[i]) : -1;
+      hold(m_place_[i]);
+    }
+    h_at_ = (static_cast<std::size_t>(last) * of.batch + row) * of.ld_h;
 #pragma unroll
     for (int i = 0; i < kH; ++i) {
       h_[i] = d_output_[i] = d_next_[i] = 0;
-      if (used_ && i < own_h_.count && b_.final_h)
-        d_next_[i] = b_.final_h[quad_row * of.hidden + own_h_.first + i];
+      if (used_ && own_h_.number[i] >= 0 && b_.final_h)
+        d_next_[i] = b_.final_h[row * of.hidden + own_h_.number[i]];
     }
     load_hidden(last);
     values_ = {};
-    load_heads(last);
+    load_write(last);
     write_.prepare(of.sizes, lanes_.side, values_);
-    load_heads(last - 1);
+    load_write(last - 1);
   }
 
   // What step t's pointwise functions read, from global memory.
@@ -107,54 +126,58 @@ class BackwardCta {
     const std::size_t stride = static_cast<std::size_t>(b_.of.batch) * b_.of.ld_h;
 #pragma unroll
     for (int i = 0; i < kH; ++i) {
-      if (t < 0 || !used_ || i >= own_h_.count) continue;
-      h_[i] = b_.h[h_at_ + stride + i];
-      d_output_[i] = t >= b_.first_output ? b_.d_output[h_at_ + i] : 0.f;
+      const int o = own_h_.number[i];
+      const bool exists = t >= 0 && used_ && o >= 0;
+      if (exists) h_[i] = b_.h[h_at_ + stride + o];
+      d_output_[i] = 0;
+      if (exists && t >= b_.first_output) d_output_[i] = b_.d_output[h_at_ + o];
     }
   }
-  __device__ __forceinline__ void load_heads(int t) {
+  __device__ __forceinline__ void load_write(int t) {
     if (t < 0 || !at_.used(lanes_.row)) return;
     const std::size_t row = static_cast<std::size_t>(t + 1) * b_.of.batch + at_.row(lanes_.row);
-    values_.load(b_.of.sizes, lanes_, b_.heads + row * b_.of.ld_heads, b_.aux + row * b_.of.ld_aux);
+    load_heads(b_.of.sizes, lanes_, b_.heads + row * b_.of.ld_heads, b_.aux + row * b_.of.ld_aux,
+               values_);
   }
 
-  // From the gradient of m to those of the head outputs; row r is stored by the CTA of that rank.
+  // From the gradient of m to those of the head outputs; row r is stored by the CTA of that rank,
+  // when nobody waits for it any more.
   __device__ __forceinline__ void write_step(int t) {
-    float d_p[T::NS], d_q[T::NS], d_alpha[T::NS];
-    write_.run(b_.of.sizes, lanes_, s_.d_m, d_p, d_q, d_alpha);
-    const bool stores = lanes_.row == at_.rank && at_.used(lanes_.row);
-    float* global = b_.d_heads + (static_cast<std::size_t>(t) * b_.of.batch + at_.row(at_.rank)) *
-                                     b_.of.ld_heads;
-    const auto store = [&](bool exists, int place, float value) {
-      if (!exists) return;
-      reinterpret_cast<float*>(s_.d_u + place)[lanes_.row] = value;
-      if (stores) global[place] = value;
-    };
+    const HeadGradients<T> d = write_.run(b_.of.sizes, lanes_, s_.d_m);
 #pragma unroll
     for (int i = 0; i < T::NS; ++i) {
-      store(lanes_.p[i] >= 0, lanes_.p[i], d_p[i]);
-      store(lanes_.q[i] >= 0, lanes_.q[i], d_q[i]);
-      store(lanes_.leads(i), lanes_.head[i], d_alpha[i]);
+      number_at(s_.d_u, lanes_.p[i], lanes_.row) = d.p[i];
+      number_at(s_.d_u, lanes_.q[i], lanes_.row) = d.q[i];
+      number_at(s_.d_u, lanes_.head[i], lanes_.row) = d.alpha[i];  // all lanes of a head have it
     }
     __syncthreads();
+    if (lanes_.row != at_.rank || !at_.used(lanes_.row)) return;
+    float* to = b_.d_heads +
+                (static_cast<std::size_t>(t) * b_.of.batch + at_.row(at_.rank)) * b_.of.ld_heads;
+#pragma unroll
+    for (int i = 0; i < T::NS; ++i) {
+      if (lanes_.p[i] != T::kNothing) to[lanes_.p[i]] = d.p[i];
+      if (lanes_.q[i] != T::kNothing) to[lanes_.q[i]] = d.q[i];
+      if (lanes_.leads[i]) to[lanes_.head[i]] = d.alpha[i];
+    }
   }
 
   __device__ __forceinline__ void hidden_step(int t, float4* d_pre) {
     float4 sums[T::NH];
     clear(sums);
     hidden_from_heads_.multiply(nullptr, s_.d_u, sums);
-    fold<T::NH>(sums);
+    Fold<T::NH>::run(sums);
 #pragma unroll
     for (int i = 0; i < kH; ++i) {
+      const int o = own_h_.number[i];
       add_to_row(sums[i], at_.quad_lane, d_output_[i] + d_next_[i]);
       float4 value = quad_sum(sums[i]);
       // Lane d of the quad knows h of row d.
       const unsigned alive = __ballot_sync(kAllLanes, h_[i] > 0.f) >> (at_.lane & ~3);
       value = make_float4(alive & 1 ? value.x : 0.f, alive & 2 ? value.y : 0.f,
                           alive & 4 ? value.z : 0.f, alive & 8 ? value.w : 0.f);
-      if (i >= own_h_.count) continue;
-      send(to_.of(d_pre + own_h_.first + i), value, to_.of(pre_arrived_.address()));
-      if (used_) b_.d_pre[h_at_ + i] = row_of(value, at_.quad_lane);
+      send(o >= 0, there(d_pre + o), value, there(&s_.pre_arrived));
+      if (used_ && o >= 0) b_.d_pre[h_at_ + o] = row_of(value, at_.quad_lane);
     }
     h_at_ -= static_cast<std::size_t>(b_.of.batch) * b_.of.ld_h;
     load_hidden(t - 1);
@@ -167,50 +190,51 @@ class BackwardCta {
     pre_arrived_.wait(phase);
     if (threadIdx.x == 0) expect_pre();
     memory_from_hidden_.multiply(nullptr, d_pre, sums);
-    fold<T::NM>(sums);
+    Fold<T::NM>::run(sums);
 #pragma unroll
     for (int i = 0; i < kM; ++i) {
       float4 value = quad_sum(sums[i]);
-      float4* at = s_.d_m + own_m_.first + i;
-      if (i < own_m_.count) value = sum_of(value, *at);
+      float4* at = s_.d_m + m_place_[i];
+      if (m_place_[i] >= 0) value = sum_of(value, *at);
       __syncwarp();  // all lanes of a quad have read what one of them is about to replace
-      if (i < own_m_.count) send(to_.of(at), value, to_.of(m_arrived_.address()));
+      send(m_place_[i] >= 0, there(at), value, there(&s_.m_arrived));
     }
     float4 next[T::NH];
     clear(next);
     hidden_from_hidden_.multiply(s_.hidden_from_hidden, d_pre, next);
-    fold<T::NH>(next);
+    Fold<T::NH>::run(next);
 #pragma unroll
     for (int i = 0; i < kH; ++i) d_next_[i] = row_of(quad_sum(next[i]), at_.quad_lane);
     write_.prepare(b_.of.sizes, lanes_.side, values_);
-    load_heads(t - 2);
+    load_write(t - 2);
     m_arrived_.wait(phase);
     if (threadIdx.x == 0) expect_m();
   }
 
-  __device__ __forceinline__ void store_initial_state() const {
+  __device__ __forceinline__ void store_initial_state() {
     const std::size_t row = at_.row(at_.quad_lane) * b_.of.ld_h;
 #pragma unroll
     for (int i = 0; i < kH; ++i)
-      if (used_ && i < own_h_.count) b_.d_h[row + own_h_.first + i] = d_next_[i];
+      if (used_ && own_h_.number[i] >= 0) b_.d_h[row + own_h_.number[i]] = d_next_[i];
     if (!at_.used(at_.rank)) return;
     for (int e = threadIdx.x; e < b_.of.sizes.m; e += kClusterThreads)
-      b_.d_m[at_.row(at_.rank) * b_.of.ld_m + e] = row_of(s_.d_m[e], at_.rank);
+      b_.d_m[at_.row(at_.rank) * b_.of.ld_m + e] = number_at(s_.d_m, memory_place(e), at_.rank);
   }
 
   const ClusterBackward& b_;
   BackwardShared<T>& s_;
   const Place at_;
-  const Destination to_;
   const ByteBarrier pre_arrived_, m_arrived_;
-  const HeadLanes<T::RP, T::NS> lanes_;
+  const HeadLanes<T> lanes_;
   const OwnedOutputs<T::NH> own_h_;
   const OwnedOutputs<T::NM> own_m_;
-  bool used_;                                // there is a row behind the quad lane's
-  std::size_t h_at_;                         // this lane's first output at the step to come
+  const std::uint32_t to_;                   // the shared memory that this lane sends to
+  const bool used_;                          // there is a row behind the quad lane's
+  std::size_t h_at_;                         // its h at the step to come
+  int m_place_[kM];                          // this lane's numbers of the memory
   float h_[kH], d_output_[kH], d_next_[kH];  // h and its gradients, of the quad lane's row
-  HeadValues<T::NS> values_;
-  WriteBackward<T::RP, T::NS> write_;
+  HeadValues<T> values_;
+  typename T::WriteBackward write_;
 
   typename BackwardShared<T>::HiddenFromHidden hidden_from_hidden_;
   RegisterWeights<T::NM, T::NH> memory_from_hidden_;

@@ -68,14 +68,17 @@ class ByteBarrier {
   std::uint32_t address_;
 };
 
-// 16 bytes to an address of a CTA of the cluster, counted by a barrier of that CTA. Narrower stores
-// cost as much each: four rows of a batch travel together.
-__device__ inline void send(std::uint32_t to, float4 value, std::uint32_t barrier) {
+// 16 bytes to an address of a CTA of the cluster, counted by a barrier of that CTA, if `does`.
+// Narrower stores cost as much each: four rows of a batch travel together. A predicate instead of a
+// branch, because others wait for what is sent.
+__device__ inline void send(bool does, std::uint32_t to, float4 value, std::uint32_t barrier) {
   asm volatile(
-      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, "
-      "[%5];" ::"r"(to),
+      "{ .reg .pred p;\n"
+      "setp.ne.s32 p, %6, 0;\n"
+      "@p st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, "
+      "[%5]; }" ::"r"(to),
       "r"(__float_as_uint(value.x)), "r"(__float_as_uint(value.y)), "r"(__float_as_uint(value.z)),
-      "r"(__float_as_uint(value.w)), "r"(barrier)
+      "r"(__float_as_uint(value.w)), "r"(barrier), "r"(static_cast<int>(does))
       : "memory");
 }
 

@@ -19,8 +19,8 @@ template <class T>
 struct ForwardShared {
   using HiddenFromHidden = SharedWeights<T::NH, T::NH>;
   using HeadsFromMemory = typename T::template Spilled<T::NU, T::NM>;
-  float4 h[2][32 * T::NH], m[32 * T::NM], u[32 * T::NU];
-  float4 rows[2][T::RP], Q[2][32 * T::NS];  // the write, by side
+  float4 h[2][32 * T::NH], m[32 * T::NM], u[T::kNothing + 1];
+  float4 rows[2][T::Write::kRows][32], Q[2][32 * T::NS];  // the write, by side
   float4 hidden_from_hidden[HiddenFromHidden::kSharedVectors];
   float4 heads_from_memory[HeadsFromMemory::kSharedVectors + 1];
   alignas(16) std::uint64_t h_arrived, u_arrived;
@@ -35,12 +35,13 @@ class ForwardCta {
       : f_(f),
         s_(shared),
         at_(f.of.batch),
-        to_(&shared, at_),
         h_arrived_(&shared.h_arrived),
         u_arrived_(&shared.u_arrived),
         lanes_(f.of.sizes),
         own_h_(at_.rank, f.of.hidden),
-        own_u_(at_.rank, f.of.sizes.outputs) {
+        own_u_(at_.rank, f.of.sizes.outputs),
+        to_(destination(at_, &shared)),
+        used_(at_.used(at_.quad_lane)) {
     clear_shared(s_);
     load_weights();
     load_state();
@@ -69,7 +70,7 @@ class ForwardCta {
   }
 
  private:
-  static constexpr int kH = kFolded<T::NH>, kU = kFolded<T::NU>;
+  static constexpr int kH = Fold<T::NH>::kCount, kU = Fold<T::NU>::kCount;
   static constexpr int kM = (32 * T::NM + kClusterThreads - 1) / kClusterThreads;
 
   __device__ __forceinline__ void expect_h() const {
@@ -77,6 +78,11 @@ class ForwardCta {
   }
   __device__ __forceinline__ void expect_u() const {
     u_arrived_.expect(f_.of.sizes.outputs * sizeof(float4));
+  }
+  // Where something of this CTA's shared memory lies in the one that this lane sends to.
+  __device__ __forceinline__ std::uint32_t there(const void* p) const {
+    return to_ + static_cast<std::uint32_t>(static_cast<const char*>(p) -
+                                            reinterpret_cast<const char*>(&s_));
   }
 
   __device__ __forceinline__ void load_weights() {
@@ -97,31 +103,40 @@ class ForwardCta {
     load_rows(at_, f_.h, of.ld_h, of.hidden, s_.h[1]);
     load_rows(at_, f_.m, of.ld_m, of.sizes.m, s_.m);
     const std::size_t row = of.batch + at_.row(at_.quad_lane);
-    used_ = at_.used(at_.quad_lane);
-    h_at_ = f_.h + row * of.ld_h + own_h_.first;
-    u_at_ = f_.heads + row * of.ld_heads + own_u_.first;
+    h_at_ = f_.h + row * of.ld_h;
+    u_at_ = f_.heads + row * of.ld_heads;
+    m_at_ = f_.m + (of.batch + at_.row(at_.rank)) * of.ld_m + threadIdx.x;
 #pragma unroll
-    for (int i = 0; i < kH; ++i) h_input_[i] = used_ && i < own_h_.count ? h_at_[i] : 0.f;
+    for (int i = 0; i < kH; ++i)
+      h_input_[i] = used_ && own_h_.number[i] >= 0 ? h_at_[own_h_.number[i]] : 0.f;
 #pragma unroll
-    for (int i = 0; i < kU; ++i) u_input_[i] = used_ && i < own_u_.count ? u_at_[i] : 0.f;
+    for (int i = 0; i < kU; ++i)
+      u_input_[i] = used_ && own_u_.number[i] >= 0 ? u_at_[own_u_.number[i]] : 0.f;
+#pragma unroll
+    for (int i = 0; i < kM; ++i) {
+      const int e = threadIdx.x + kClusterThreads * i;
+      m_row_[i] = e < of.sizes.m ? e / of.sizes.r : 0;
+      m_column_[i] = e % of.sizes.r;
+      hold(m_row_[i]);
+      hold(m_column_[i]);
+    }
   }
 
   __device__ __forceinline__ void hidden_step(int t, bool more) {
-    float4* h = s_.h[t & 1];
     const std::size_t stride = static_cast<std::size_t>(f_.of.batch) * f_.of.ld_h;
     hidden_from_memory_.multiply(nullptr, s_.m, h_sums_);
-    fold<T::NH>(h_sums_);
+    Fold<T::NH>::run(h_sums_);
 #pragma unroll
     for (int i = 0; i < kH; ++i) {
+      const int o = own_h_.number[i];
       add_to_row(h_sums_[i], at_.quad_lane, h_input_[i]);
-      float4 value = quad_sum(h_sums_[i]);
-      value = make_float4(relu(value.x), relu(value.y), relu(value.z), relu(value.w));
-      if (i >= own_h_.count) continue;
-      send(to_.of(h + own_h_.first + i), value, to_.of(h_arrived_.address()));
-      if (!used_) continue;
-      h_at_[i] = row_of(value, at_.quad_lane);
-      largest_h_ = max(largest_h_, __float_as_uint(fabsf(row_of(value, at_.quad_lane))));
-      if (more) h_input_[i] = h_at_[stride + i];
+      const float4 value = relu_max(quad_sum(h_sums_[i]));
+      send(o >= 0, there(s_.h[t & 1] + o), value, there(&s_.h_arrived));
+      const float mine = row_of(value, at_.quad_lane);
+      const bool exists = used_ && o >= 0;
+      if (exists) h_at_[o] = mine;
+      if (exists) largest_h_ = max(largest_h_, __float_as_uint(fabsf(mine)));
+      if (exists && more) h_input_[i] = h_at_[stride + o];
     }
     h_at_ += stride;
   }
@@ -135,57 +150,58 @@ class ForwardCta {
     h_arrived_.wait(t & 1);
     if (threadIdx.x == 0) expect_h();
     heads_from_hidden_.multiply(nullptr, h, sums);
-    fold<T::NU>(sums);
+    Fold<T::NU>::run(sums);
 #pragma unroll
     for (int i = 0; i < kU; ++i) {
+      const int o = own_u_.number[i];
       add_to_row(sums[i], at_.quad_lane, u_input_[i]);
       const float4 value = quad_sum(sums[i]);
-      if (i >= own_u_.count) continue;
-      send(to_.of(s_.u + own_u_.first + i), value, to_.of(u_arrived_.address()));
-      if (used_ && more) u_input_[i] = u_at_[stride + i];
+      send(o >= 0, there(s_.u + o), value, there(&s_.u_arrived));
+      if (used_ && o >= 0 && more) u_input_[i] = u_at_[stride + o];
     }
     u_at_ += stride;
     clear(h_sums_);
     hidden_from_hidden_.multiply(s_.hidden_from_hidden, h, h_sums_);
   }
 
-  // Every CTA does the write for all its rows; row r is stored by the CTA of that rank.
+  // Every CTA does the write for all its rows; row r is stored by the CTA of that rank, when
+  // nobody waits for it any more.
   __device__ __forceinline__ void memory_step(int t) {
-    const NruWriteSizes& sizes = f_.of.sizes;
-    const std::size_t own_row = at_.row(at_.rank),
-                      row = static_cast<std::size_t>(t + 1) * f_.of.batch + own_row;
+    HeadValues<T> values;
+    HeadEvents<T> events;
     u_arrived_.wait(t & 1);
     if (threadIdx.x == 0) expect_u();
-    if (at_.used(lanes_.row)) {
-      const bool stores = lanes_.row == at_.rank;
-      prepare_write(sizes, lanes_, s_.u, s_.rows[lanes_.side], s_.Q[lanes_.side],
-                    stores ? f_.aux + row * f_.of.ld_aux : nullptr, f_.events + own_row * kEvents);
-    }
+    if (at_.used(lanes_.row))
+      T::Write::prepare(f_.of.sizes, lanes_, s_.u, s_.rows[lanes_.side], s_.Q[lanes_.side], values,
+                        events);
     __syncthreads();
-    const bool stores = at_.used(at_.rank);
+    float4 m[kM];
 #pragma unroll
     for (int i = 0; i < kM; ++i) {
       const int e = threadIdx.x + kClusterThreads * i;
-      if (e >= sizes.m) continue;
-      const int a = e / sizes.r, b = e % sizes.r;
-      float4 value = s_.m[e];
-      add_outer(s_.rows[0][a], s_.Q[0][b], value);
-      add_outer(s_.rows[1][a], s_.Q[1][b], value);
-      s_.m[e] = value;
-      if (!stores) continue;
-      const float mine = row_of(value, at_.rank);
-      f_.m[row * f_.of.ld_m + e] = mine;
+      if (e >= 32 * T::NM) continue;
+      m[i] = s_.m[e];
+      T::Write::add(s_.rows[0], m_row_[i], s_.Q[0][m_column_[i]], m[i]);
+      T::Write::add(s_.rows[1], m_row_[i], s_.Q[1][m_column_[i]], m[i]);
+      if (e < f_.of.sizes.m) s_.m[e] = m[i];
+    }
+    __syncthreads();
+    store_memory(m);
+    if (lanes_.row != at_.rank || !at_.used(lanes_.row)) return;
+    const std::size_t own_row = at_.row(at_.rank),
+                      row = static_cast<std::size_t>(t + 1) * f_.of.batch + own_row;
+    store_heads(f_.of.sizes, lanes_, values, events, f_.heads + row * f_.of.ld_heads,
+                f_.aux + row * f_.of.ld_aux, f_.events + own_row * kEvents);
+  }
+  __device__ __forceinline__ void store_memory(const float4 (&m)[kM]) {
+#pragma unroll
+    for (int i = 0; i < kM; ++i) {
+      if (!at_.used(at_.rank) || threadIdx.x + kClusterThreads * i >= f_.of.sizes.m) continue;
+      const float mine = row_of(m[i], at_.rank);
+      m_at_[kClusterThreads * i] = mine;
       largest_m_ = max(largest_m_, __float_as_uint(fabsf(mine)));
     }
-    for (int j = threadIdx.x; stores && j < sizes.outputs; j += kClusterThreads)
-      f_.heads[row * f_.of.ld_heads + j] = row_of(s_.u[j], at_.rank);
-    __syncthreads();
-  }
-  __device__ __forceinline__ static void add_outer(float4 a, float4 b, float4& sum) {
-    sum.x = fmaf(a.x, b.x, sum.x);
-    sum.y = fmaf(a.y, b.y, sum.y);
-    sum.z = fmaf(a.z, b.z, sum.z);
-    sum.w = fmaf(a.w, b.w, sum.w);
+    m_at_ += static_cast<std::size_t>(f_.of.batch) * f_.of.ld_m;
   }
 
   __device__ __forceinline__ void store_largest(unsigned bits, unsigned* to) const {
@@ -196,13 +212,15 @@ class ForwardCta {
   const ClusterForward& f_;
   ForwardShared<T>& s_;
   const Place at_;
-  const Destination to_;
   const ByteBarrier h_arrived_, u_arrived_;
-  const HeadLanes<T::RP, T::NS> lanes_;
+  const HeadLanes<T> lanes_;
   const OwnedOutputs<T::NH> own_h_;
   const OwnedOutputs<T::NU> own_u_;
-  bool used_;            // there is a row behind the quad lane's
-  float *h_at_, *u_at_;  // this lane's first outputs at the step to come
+  const std::uint32_t to_;        // the shared memory that this lane sends to
+  const bool used_;               // there is a row behind the quad lane's
+  float *h_at_, *u_at_;           // its values at the step to come
+  float* m_at_;                   // this thread's number of the memory of the row of the CTA's rank
+  int m_row_[kM], m_column_[kM];  // the numbers of the memory that this thread updates
   float h_input_[kH], u_input_[kU];
   float4 h_sums_[T::NH];  // W_hh h', before the step
   unsigned largest_h_ = 0, largest_m_ = 0;

@@ -7,18 +7,24 @@
 #include "kernels/cuda/cluster.h"
 #include "kernels/cuda/cluster_exchange.cuh"
 #include "kernels/cuda/cluster_product.cuh"
-#include "kernels/cuda/cluster_write.cuh"
+#include "kernels/cuda/cluster_write_linear.cuh"
+#include "kernels/cuda/cluster_write_relu.cuh"
 
 namespace nru::kernels::cuda {
 
 // Up to 32 NH hidden units, 32 NM numbers of memory, 32 NU head outputs; RP and NS: see
 // cluster_write.cuh. Each warp of a cluster's 32 makes NH, NM or NU outputs of a product.
 // kSpill: the weights between memory and heads go to shared memory, too.
-template <int NH_, int NM_, int NU_, int RP_, int NS_, bool kSpill_>
+template <int NH_, int NM_, int NU_, int RP_, int NS_, bool kSpill_, bool kRelu_>
 struct Tile {
   static constexpr int NH = NH_, NM = NM_, NU = NU_, RP = RP_, NS = NS_;
+  static constexpr bool kRelu = kRelu_;
+  static constexpr int kNothing = 32 * NU;  // a place behind the head outputs
   template <int O, int N>
   using Spilled = std::conditional_t<kSpill_, SharedWeights<O, N>, RegisterWeights<O, N>>;
+  using Write = std::conditional_t<kRelu, ReluWrite<Tile>, LinearWrite<Tile>>;
+  using WriteBackward =
+      std::conditional_t<kRelu, ReluWriteBackward<Tile>, LinearWriteBackward<Tile>>;
 };
 
 // A block of weights as a product sees it, possibly transposed.
@@ -37,23 +43,23 @@ struct WarpBlock {
   int first;
   __device__ WarpBlock(const WeightBlock& b, int rank)
       : block(b), first((rank * kClusterWarps + static_cast<int>(threadIdx.x) / 32) * O) {}
-  __device__ float operator()(int o, int n) const {
-    return first + o < block.outputs && n < block.inputs
-               ? block.data[static_cast<std::size_t>(first + o) * block.output_stride +
+  __device__ float operator()(int slot, int n) const {
+    const int o = first + Fold<O>::output(slot);
+    return o < block.outputs && n < block.inputs
+               ? block.data[static_cast<std::size_t>(o) * block.output_stride +
                             static_cast<std::size_t>(n) * block.input_stride]
                : 0.f;
   }
 };
 
-// Places of a thread.
+// Where a thread stands. Row r of a cluster is row(r) of the batch, if used(r).
 struct Place {
   int lane = threadIdx.x % 32, quad_lane = threadIdx.x % 4;
   int rank = cluster_rank();
   int first_row = static_cast<int>(blockIdx.x) / kClusterCtas * kClusterRows;
   int batch;
   __device__ explicit Place(int b) : batch(b) {}
-  __device__ bool used(int row) const { return first_row + row < batch; }
-  // Row of the batch behind one of the cluster's.
+  __device__ bool used(int r) const { return first_row + r < batch; }
   __device__ std::size_t row(int r) const { return first_row + r; }
 };
 
@@ -68,14 +74,12 @@ __device__ inline void load_rows(const Place& at, const float* from, int ld, int
   }
 }
 
-// Where this lane's quad_lane-th part of an exchange goes: the same place in the CTA of that rank.
-struct Destination {
-  std::uint32_t here, there;
-  __device__ Destination(const void* shared, const Place& at)
-      : here(shared_address(shared)), there(address_in(here, at.quad_lane)) {}
-  __device__ std::uint32_t of(std::uint32_t address) const { return there + (address - here); }
-  __device__ std::uint32_t of(const void* p) const { return of(shared_address(p)); }
-};
+// The place of something in this CTA's shared memory, in the CTA that this lane sends to.
+__device__ inline std::uint32_t destination(const Place& at, const void* shared) {
+  std::uint32_t there = address_in(shared_address(shared), at.quad_lane);
+  hold(there);
+  return there;
+}
 
 template <class Shared>
 __device__ inline void clear_shared(Shared& shared) {

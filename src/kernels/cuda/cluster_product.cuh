@@ -1,13 +1,19 @@
 // Products of a cluster's step: four rows of the batch, side by side in a float4, times weights
 // that stay on chip.
 //
-// A warp makes `O` outputs over all inputs: lane l holds the weights of inputs l, l + 32, ... and
+// A warp makes O outputs over all inputs: lane l holds the weights of inputs l, l + 32, ... and
 // reads each of them once for all outputs. Loads of shared memory cost by bytes per lane, so every
 // float4 must serve many outputs. The lanes' sums are then folded: after exchanges over 16, 8 and 4
 // lanes, a quad of lanes holds the sums of one or two outputs, and after two more every lane of it
 // has them complete: lane d of the quad sends them to CTA d, and has to do with row d in global
 // memory.
+//
+// Lanes that exchange keep different outputs. To choose what to keep would cost as much as the
+// additions; instead the outputs lie in different registers ("slots") in different lanes from the
+// start, so that the slots to keep and to give away are the same in all of them.
 #pragma once
+
+#include <cstdint>
 
 #include "kernels/cuda/math.cuh"
 
@@ -22,6 +28,15 @@ __device__ inline void add_product(float w, float4 x, float4& sum) {
   sum.y = fmaf(w, x.y, sum.y);
   sum.z = fmaf(w, x.z, sum.z);
   sum.w = fmaf(w, x.w, sum.w);
+}
+// As relu(), in one instruction: a NaN stays one.
+__device__ inline float relu_max(float x) {
+  float y;
+  asm("max.NaN.f32 %0, %1, 0f00000000;" : "=f"(y) : "f"(x));
+  return y;
+}
+__device__ inline float4 relu_max(float4 x) {
+  return make_float4(relu_max(x.x), relu_max(x.y), relu_max(x.z), relu_max(x.w));
 }
 __device__ inline float row_of(float4 x, int row) {
   const float low = row & 1 ? x.y : x.x, high = row & 1 ? x.w : x.z;
@@ -40,8 +55,8 @@ __device__ inline void clear(float4 (&sums)[O]) {
   for (int o = 0; o < O; ++o) sums[o] = zero4();
 }
 
-// Weights of O outputs of a warp over 32 N inputs, in registers. `of(o, n)` is the weight of output
-// o and input n, zero where there is none.
+// Weights of a warp's O outputs over 32 N inputs, in registers. `of(slot, n)` is the weight of the
+// output in a slot and input n, zero where there is none.
 template <int O, int N>
 struct RegisterWeights {
   static constexpr int kSharedVectors = 0;
@@ -100,11 +115,6 @@ struct SharedWeights {
   }
 };
 
-// How many outputs a lane is left with after folding O of them.
-constexpr int halved(int n) { return (n + 1) / 2; }
-template <int O>
-inline constexpr int kFolded = halved(halved(halved(O)));
-
 __device__ inline float4 exchanged(float4 x, int mask) {
   return make_float4(__shfl_xor_sync(kAllLanes, x.x, mask), __shfl_xor_sync(kAllLanes, x.y, mask),
                      __shfl_xor_sync(kAllLanes, x.z, mask), __shfl_xor_sync(kAllLanes, x.w, mask));
@@ -112,60 +122,101 @@ __device__ inline float4 exchanged(float4 x, int mask) {
 __device__ inline float4 sum_of(float4 a, float4 b) {
   return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
 }
-
-// Sums over lanes that differ in the bits mask, mask / 2 ... 4: lanes with the bit keep the upper
-// half of the outputs, the others the lower one.
-template <int O, int kMask = 16>
-__device__ inline void fold(float4* sums) {
-  if constexpr (kMask >= 4) {
-    if constexpr (O == 1) {
-      sums[0] = sum_of(sums[0], exchanged(sums[0], kMask));
-    } else {
-      const bool upper = threadIdx.x & kMask;
-#pragma unroll
-      for (int o = 0; o < halved(O); ++o) {
-        const float4 low = sums[o], high = o + halved(O) < O ? sums[o + halved(O)] : zero4();
-        sums[o] = sum_of(upper ? high : low, exchanged(upper ? low : high, kMask));
-      }
-    }
-    fold<halved(O), kMask / 2>(sums);
-  }
-}
 __device__ inline float4 quad_sum(float4 x) {
   x = sum_of(x, exchanged(x, 2));
   return sum_of(x, exchanged(x, 1));
 }
 
-// Which of O outputs a lane has after fold<O>(): `count` of them (at most kFolded) from `first` on.
-struct Owned {
-  int first, count;
-};
+// O outputs are folded in groups of eight, and the rest in groups of four, two and one, which meet
+// in one slot at the end.
 template <int O>
-__device__ inline Owned owned_outputs() {
-  Owned owned{0, O};
-  int n = O;
-  for (int mask = 16; mask >= 4; mask /= 2) {
-    const bool upper = threadIdx.x & mask;
-    if (n == 1) {
-      if (upper) owned.count = 0;
-      continue;
-    }
-    n = halved(n);
-    if (upper) owned.first += n;
-    owned.count = upper ? max(owned.count - n, 0) : min(owned.count, n);
-  }
-  return owned;
-}
+struct Fold {
+  static constexpr int kWhole = O / 8 * 8;
+  static constexpr bool kFour = O % 8 & 4, kTwo = O % 8 & 2, kOne = O % 8 & 1;
+  static constexpr int kAtFour = kWhole, kAtTwo = kAtFour + (kFour ? 4 : 0),
+                       kAtOne = kAtTwo + (kTwo ? 2 : 0);
+  static constexpr int kCount = (O + 7) / 8;  // outputs that a lane is left with
 
-// The outputs of a lane among all of a product, `width` in number: `first` is the number of the
-// first of them in the cluster.
+  // Which output a slot of this lane sums up.
+  __device__ static int output(int slot) {
+    const int lane = threadIdx.x % 32;
+    if (slot < kAtFour) return slot ^ (lane / 4);
+    if (slot < kAtTwo) return kAtFour + ((slot - kAtFour) ^ (lane / 8));
+    if (slot < kAtOne) return kAtTwo + ((slot - kAtTwo) ^ (lane / 16));
+    return slot;
+  }
+
+  // Leaves the outputs owned(0), ... in sums[0], ..., each as a sum over a quad still to be done.
+  __device__ static void run(float4 (&sums)[O]) {
+#pragma unroll
+    for (int g = 0; g < kWhole / 8; ++g) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) take(sums[8 * g + i], sums[8 * g + 4 + i], 16);
+#pragma unroll
+      for (int i = 0; i < 2; ++i) take(sums[8 * g + i], sums[8 * g + 2 + i], 8);
+      take(sums[8 * g], sums[8 * g + 1], 4);
+      sums[g] = sums[8 * g];
+    }
+    if constexpr (kWhole < O) sums[kCount - 1] = rest(sums);
+  }
+
+  // The output that a lane has in slot i after run(), -1 if another quad has it.
+  __device__ static int owned(int i) {
+    const int lane = threadIdx.x % 32;
+    const bool bit16 = lane & 16, bit8 = lane & 8, bit4 = lane & 4;
+    if (i < kWhole / 8) return 8 * i + lane / 4;
+    if (kFour && !bit4) return kAtFour + lane / 8;
+    if (bit4 != (kFour && (kTwo || kOne))) return -1;
+    if (kTwo && !bit8) return kAtTwo + lane / 16;
+    return kOne && !bit16 && bit8 == kTwo ? kAtOne : -1;
+  }
+
+ private:
+  __device__ static void take(float4& keep, float4 give, int mask) {
+    keep = sum_of(keep, exchanged(give, mask));
+  }
+  // Of two groups that have come down to one slot: lanes with the bit go on with b, others with a.
+  __device__ static float4 meet(float4 a, float4 b, int mask) {
+    const bool second = threadIdx.x & mask;
+    return sum_of(second ? b : a, exchanged(second ? a : b, mask));
+  }
+  __device__ static float4 rest(float4 (&sums)[O]) {
+    float4 low{};  // of the groups of two and one
+    if constexpr (kTwo) take(sums[kAtTwo], sums[kAtTwo + 1], 16);
+    if constexpr (kOne) take(sums[kAtOne], sums[kAtOne], 16);
+    if constexpr (kTwo && kOne) low = meet(sums[kAtTwo], sums[kAtOne], 8);
+    if constexpr (kTwo != kOne) {
+      low = sums[kTwo ? kAtTwo : kAtOne];
+      take(low, low, 8);
+    }
+    if constexpr (kFour) {
+      take(sums[kAtFour], sums[kAtFour + 2], 16);
+      take(sums[kAtFour + 1], sums[kAtFour + 3], 16);
+      take(sums[kAtFour], sums[kAtFour + 1], 8);
+      if constexpr (kTwo || kOne) return meet(sums[kAtFour], low, 4);
+      low = sums[kAtFour];
+    }
+    take(low, low, 4);
+    return low;
+  }
+};
+
+// Keeps the compiler from computing a number that does not change again in every step.
+__device__ inline void hold(int& x) { asm volatile("" : "+r"(x)); }
+__device__ inline void hold(std::uint32_t& x) { asm volatile("" : "+r"(x)); }
+
+// The outputs of a lane among all of a product, `width` in number; -1: none.
 template <int O>
 struct OwnedOutputs {
-  int first, count;
+  int number[Fold<O>::kCount];
   __device__ OwnedOutputs(int rank, int width) {
-    const Owned owned = owned_outputs<O>();
-    first = (rank * kClusterWarps + static_cast<int>(threadIdx.x) / 32) * O + owned.first;
-    count = max(min(owned.count, width - first), 0);
+    const int first = (rank * kClusterWarps + static_cast<int>(threadIdx.x) / 32) * O;
+#pragma unroll
+    for (int i = 0; i < Fold<O>::kCount; ++i) {
+      const int owned = Fold<O>::owned(i);
+      number[i] = owned >= 0 && first + owned < width ? first + owned : -1;
+      hold(number[i]);
+    }
   }
 };
 
