@@ -18,6 +18,11 @@
 
 namespace nru::kernels::cuda {
 
+struct DeviceLimits {
+  int major = 0, shared_bytes = 0;  // compute capability; of a CTA
+};
+DeviceLimits device_limits();  // of the current device; zeros where there is none
+
 // Blocks of the cell's weights, as the caller stores them: row o of a block makes output o.
 struct ClusterWeights {
   const float *h_from_h, *h_from_m;  // distance of rows: h_ld
