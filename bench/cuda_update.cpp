@@ -1,9 +1,11 @@
 // Times whole updates on the GPU at kernel level: forward, loss, backward, clipping and Adam in one
 // graph. No torch, no task: random data of a task's shape. For the tuning of src/kernels/cuda.
 //
-//   cuda_update [--products tiles|cublas] [--tf32] [--filter TEXT] [--streams N] [--once]
+//   cuda_update [--products tiles|cublas] [--generic] [--tf32] [--filter TEXT] [--streams N]
+//               [--once]
 //
-// --streams: N runs side by side. --once: one update of each, for a profiler.
+// --generic: no whole-sequence kernels. --streams: N runs side by side. --once: one update of each,
+// for a profiler.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -187,10 +189,12 @@ void print_times(const Case& c, const cuda::SequenceOptions& options) {
   Run run(c, options);
   const double forward = median_ms(run, [&] { run.launch_forward(); });
   const double update = median_ms(run, [&] { run.launch(); });
+  const std::string path =
+      options.whole_sequence ? cuda::path_of(c.program, c.shape.batch) : "generic";
   std::printf(
-      "%-9s %-6s %9lld  update %8.3f ms  forward %6.2f us/step  rest %6.2f us/step  loss "
+      "%-9s %-6s %-8s %9lld  update %8.3f ms  forward %6.2f us/step  rest %6.2f us/step  loss "
       "%.4f skipped %lld\n",
-      c.shape.task, c.cell.c_str(), static_cast<long long>(run.parameters()), update,
+      c.shape.task, c.cell.c_str(), path.c_str(), static_cast<long long>(run.parameters()), update,
       forward * 1e3 / c.shape.steps, (update - forward) * 1e3 / c.shape.steps, run.loss(),
       static_cast<long long>(run.skipped()));
   std::fflush(stdout);
@@ -224,6 +228,10 @@ int main(int argc, char** argv) {
     const std::string option = argv[i], value = i + 1 < argc ? argv[i + 1] : "";
     if (option == "--tf32") {
       options.tf32 = true;
+      continue;
+    }
+    if (option == "--generic") {
+      options.whole_sequence = false;
       continue;
     }
     if (option == "--once") {

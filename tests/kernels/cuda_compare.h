@@ -106,4 +106,102 @@ inline void forward_and_backward(SequenceData<float>& data, kernels::Sequence<fl
   data.backward(sequence);
 }
 
+// One training call, by the rule, with all that it counts. Small weights: where the recurrence
+// amplifies no difference.
+inline void expect_train_close_to_double(const CellCase& cell, const RunCase& run,
+                                         const SequenceOptions& options) {
+  SequenceData<float> device(cell, run, 0.2);
+  const auto host = host_runs(device, [](auto& data, auto& sequence) { data.train(sequence); });
+  SequenceData<double> exact(cell, run, 0.2);
+  Sequence sequence(device.program, options);
+  kernels::Sequence<double> exact_sequence(exact.program, 1);
+  const SequenceResult got = train(device, sequence, options.stream);
+  const SequenceResult want = exact.train(exact_sequence);
+  EXPECT_NEAR(got.loss, want.loss, 1e-6 * want.loss);
+  EXPECT_EQ(got.events, want.events);
+  ASSERT_EQ(got.max_abs.size(), want.max_abs.size());
+  for (std::size_t s = 0; s < want.max_abs.size(); ++s)
+    EXPECT_NEAR(got.max_abs[s], want.max_abs[s], 1e-5 * want.max_abs[s]);
+  EXPECT_NEAR(got.max_output, want.max_output, 1e-5 * want.max_output);
+  EXPECT_EQ(device.predictions, exact.predictions);
+  const Against check(device, host, exact, cell.looseness);
+  check.outputs();
+  check.gradients(true);
+}
+
+// Forward and backward as two calls, with gradients that arrive at all outputs.
+inline void expect_backward_close_to_double(const CellCase& cell, const RunCase& run,
+                                            const SequenceOptions& options) {
+  SequenceData<float> device(cell, run, 0.2);
+  const auto host = host_runs(device, forward_and_backward);
+  SequenceData<double> exact(cell, run, 0.2);
+  Sequence sequence(device.program, options);
+  kernels::Sequence<double> exact_sequence(exact.program, 1);
+  forward_backward(device, sequence, options.stream);
+  exact.forward(exact_sequence, true);
+  exact.backward(exact_sequence);
+  const Against check(device, host, exact, cell.looseness);
+  check.outputs();
+  check.gradients(false);
+}
+
+// The same call twice, and in a graph, has the same bits.
+inline void expect_repeats(const CellCase& cell, const RunCase& run,
+                           const SequenceOptions& options) {
+  SequenceData<float> first(cell, run), again = first, replayed = first;
+  Sequence sequence(first.program, options), recorded(first.program, options);
+  const double loss = train(first, sequence, options.stream).loss;
+  EXPECT_EQ(train(again, sequence, options.stream).loss, loss);
+  expect_same_results(first, again);
+  DeviceData device(replayed, options.stream);
+  Graph graph(options.stream, [&] {
+    recorded.train(device.inputs(), device.outputs(), device.readout(), device.gradients(false));
+  });
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    graph.launch();
+    device.download();
+    EXPECT_EQ(recorded.result().loss, loss);
+    expect_same_results(first, replayed);
+  }
+}
+
+// Heads of an NRU whose norms leave the range of float: what is clamped, overflows or is not a
+// number counts and writes as on the CPU.
+inline void expect_extreme_heads_as_on_the_cpu(NruShape s, StreamHandle stream) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const RunCase run{"", 3, 6, false, true};
+  for (bool authors : {false, true}) {
+    for (float size : {0.f, 1e-38f, 1e-20f, 1e-9f, 1e4f, 1e9f, 1e20f, 3e38f, kInfinity}) {
+      SCOPED_TRACE(size);
+      s.authors_overflow = authors;
+      SequenceData<float> device({"", s}, run, 0.2);
+      auto& bias = device.parameters.back();
+      ASSERT_EQ(bias.size(), static_cast<std::size_t>(s.head_outputs()));
+      // The first head's p on the write side, and q on the side that erases.
+      const int p = 2 * s.heads, q = p + 3 * s.rank(), R = s.rank() / s.heads;
+      auto& weight = device.parameters[device.parameters.size() - 2];
+      const std::size_t columns = weight.size() / bias.size();
+      const auto set = [&](int row) {
+        bias[row] = row % 3 == 0 ? -size : size;
+        std::fill_n(weight.begin() + row * columns, columns, 0.f);
+      };
+      for (int i = 0; i < R; ++i) set(p + i);
+      for (int i = 0; i < s.rank(); ++i) set(q + i);
+      SequenceData<float> host = device;
+      Sequence sequence(device.program, {.stream = stream});
+      kernels::Sequence<float> host_sequence(host.program, 1);
+      const SequenceResult got = train(device, sequence, stream);
+      const SequenceResult want = host.train(host_sequence);
+      EXPECT_EQ(got.events, want.events);
+      EXPECT_LT(relative_distance(device.states[1], host.states[1]), 1e-5);
+      EXPECT_LT(relative_distance(device.output, host.output), 1e-5);
+      for (std::size_t i = 0; i < device.parameters.size(); ++i) {
+        EXPECT_LT(relative_distance(device.parameter_gradients[i], host.parameter_gradients[i]),
+                  2e-4)
+            << device.program->parameters[i].name;
+      }
+    }
+  }
+}
+
 }  // namespace nru::kernels::cuda

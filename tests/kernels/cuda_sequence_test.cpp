@@ -60,23 +60,7 @@ TEST(CudaSequence, TrainIsAsCloseToDoubleAsTheCpu) {
   NRU_NEEDS_CUDA_DEVICE();
   const Stream stream;
   for_stable_cases([&](const CellCase& cell, const RunCase& run) {
-    SequenceData<float> device(cell, run, 0.2);
-    const auto host = host_runs(device, [](auto& data, auto& sequence) { data.train(sequence); });
-    SequenceData<double> exact(cell, run, 0.2);
-    Sequence sequence(device.program, {.stream = stream.handle()});
-    kernels::Sequence<double> exact_sequence(exact.program, 1);
-    const SequenceResult got = train(device, sequence, stream.handle());
-    const SequenceResult want = exact.train(exact_sequence);
-    EXPECT_NEAR(got.loss, want.loss, 1e-6 * want.loss);
-    EXPECT_EQ(got.events, want.events);
-    ASSERT_EQ(got.max_abs.size(), want.max_abs.size());
-    for (std::size_t s = 0; s < want.max_abs.size(); ++s)
-      EXPECT_NEAR(got.max_abs[s], want.max_abs[s], 1e-5 * want.max_abs[s]);
-    EXPECT_NEAR(got.max_output, want.max_output, 1e-5 * want.max_output);
-    EXPECT_EQ(device.predictions, exact.predictions);
-    const Against check(device, host, exact, cell.looseness);
-    check.outputs();
-    check.gradients(true);
+    expect_train_close_to_double(cell, run, {.stream = stream.handle()});
   });
 }
 
@@ -84,17 +68,7 @@ TEST(CudaSequence, BackwardIsAsCloseToDoubleAsTheCpu) {
   NRU_NEEDS_CUDA_DEVICE();
   const Stream stream;
   for_stable_cases([&](const CellCase& cell, const RunCase& run) {
-    SequenceData<float> device(cell, run, 0.2);
-    const auto host = host_runs(device, forward_and_backward);
-    SequenceData<double> exact(cell, run, 0.2);
-    Sequence sequence(device.program, {.stream = stream.handle()});
-    kernels::Sequence<double> exact_sequence(exact.program, 1);
-    forward_backward(device, sequence, stream.handle());
-    exact.forward(exact_sequence, true);
-    exact.backward(exact_sequence);
-    const Against check(device, host, exact, cell.looseness);
-    check.outputs();
-    check.gradients(false);
+    expect_backward_close_to_double(cell, run, {.stream = stream.handle()});
   });
 }
 
@@ -157,39 +131,11 @@ TEST(CudaSequence, EveryWayToFormTheProductsIsRight) {
   });
 }
 
-TEST(CudaSequence, TheSameRunTwiceHasTheSameBits) {
+TEST(CudaSequence, TheSameRunTwiceAndAsAGraphHasTheSameBits) {
   NRU_NEEDS_CUDA_DEVICE();
   const Stream stream;
   for_cases([&](const CellCase& cell, const RunCase& run) {
-    SequenceData<float> first(cell, run), again = first, other = first;
-    Sequence sequence(first.program, {.stream = stream.handle()});
-    Sequence another(first.program, {.stream = stream.handle()});
-    const double loss = train(first, sequence, stream.handle()).loss;
-    EXPECT_EQ(train(again, sequence, stream.handle()).loss, loss);
-    EXPECT_EQ(train(other, another, stream.handle()).loss, loss);
-    expect_same_results(first, again);
-    expect_same_results(first, other);
-  });
-}
-
-TEST(CudaSequence, AGraphRepeatsThePlainLaunches) {
-  NRU_NEEDS_CUDA_DEVICE();
-  const Stream stream;
-  for_cases([&](const CellCase& cell, const RunCase& run) {
-    SequenceData<float> plain(cell, run), replayed(cell, run);
-    Sequence sequence(plain.program, {.stream = stream.handle()});
-    Sequence recorded(plain.program, {.stream = stream.handle()});  // allocates while recorded
-    const double loss = train(plain, sequence, stream.handle()).loss;
-    DeviceData device(replayed, stream.handle());
-    Graph graph(stream.handle(), [&] {
-      recorded.train(device.inputs(), device.outputs(), device.readout(), device.gradients(false));
-    });
-    for (int repeat = 0; repeat < 2; ++repeat) {
-      graph.launch();
-      device.download();
-      EXPECT_EQ(recorded.result().loss, loss);
-      expect_same_results(plain, replayed);
-    }
+    expect_repeats(cell, run, {.stream = stream.handle()});
   });
 }
 

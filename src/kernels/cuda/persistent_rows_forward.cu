@@ -114,19 +114,23 @@ __device__ void run_write(const RowsForward& c, Vectors<T>& v, int steps) {
 #pragma unroll
   for (int j = 0; j < kEach; ++j) m[j] = lane + 32 * j < c.write.m ? v.m[lane + 32 * j] : 0.f;
   unsigned largest = 0;
+  if (steps > 0) arrive(kMemoryReady, T::kThreads);
   for (int t = 0; t < steps; ++t) {
-    arrive(kMemoryReady, T::kThreads);
     await(kHeadsReady, T::kThreads);
     const bool written = kFast && write_forward_fast(c.write, v.u, v.terms, m);
     if (!written) {
       write_forward(c.write, v.u, c.u + row_offset(c, t + 1, c.ld_u),
                     c.events + blockIdx.x * kEvents, m);
     }
+#pragma unroll
+    for (int j = 0; j < kEach; ++j) {
+      if (lane + 32 * j < c.write.m) v.m[lane + 32 * j] = m[j];
+    }
+    if (t + 1 < steps) arrive(kMemoryReady, T::kThreads);
     float* slot = c.m + row_offset(c, t + 1, c.ld_m) + lane;
 #pragma unroll
     for (int j = 0; j < kEach; ++j) {
       if (lane + 32 * j >= c.write.m) continue;
-      v.m[lane + 32 * j] = m[j];
       slot[32 * j] = m[j];
       largest = max(largest, magnitude_bits(m[j]));
     }
