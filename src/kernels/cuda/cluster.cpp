@@ -88,6 +88,7 @@ DeviceLimits device_limits() {
 
 bool ClusterTile::holds(const NruShape& s) const {
   if (!s.factored_write() || s.relu_heads != relu || s.layer_norm) return false;
+  if (s.hidden < kClusterCtas || s.memory < kClusterCtas) return false;
   const int R = s.rank() / s.heads;
   return s.hidden <= hidden && s.memory <= memory && s.head_outputs() <= outputs &&
          R <= rows_per_head && s.heads * rows_per_head <= 32 * slots && s.rank() <= 32 * slots;

@@ -23,6 +23,8 @@ struct DeviceLimits {
 };
 DeviceLimits device_limits();  // of the current device; zeros where there is none
 
+inline constexpr int kClusterCtas = 4;  // each needs a share of h and of m
+
 // Blocks of the cell's weights, as the caller stores them: row o of a block makes output o.
 struct ClusterWeights {
   const float *h_from_h, *h_from_m;  // distance of rows: h_ld

@@ -5,6 +5,12 @@
 // write of all its rows. On the critical path are the write, W_uh^T d_u and W_hm^T d_pre;
 // W_um^T d_u is formed while d_pre is under way, and W_hh^T d_pre (for the step before) and what
 // the next write needs of u while the gradient of m is.
+//
+// A CTA's threads meet once a step, after the write. Who has all of a step's d_pre knows that all
+// threads of all CTAs have come there, and so are done with the step after it and with the gradient
+// of m that this step's takes the place of. Who has all of the gradient of m knows the same, which
+// allows d_pre of the next step but one to take its place. d_u has two places, too: threads of its
+// own CTA may still read it when others are a step ahead.
 #pragma once
 
 #include "kernels/cuda/cluster_kernel.cuh"
@@ -16,7 +22,7 @@ struct BackwardShared {
   using HiddenFromHidden = SharedWeights<T::NH, T::NH>;
   using MemoryFromHeads = typename T::template Spilled<T::NM, T::NU>;
   float4 d_m[32 * T::NS * T::RP];  // number (a, b) at a * 32 NS + b
-  float4 d_u[T::kNothing + 1], d_pre[2][32 * T::NH];
+  float4 d_u[2][T::kNothing + 1], d_pre[2][32 * T::NH];
   float4 hidden_from_hidden[HiddenFromHidden::kSharedVectors];
   float4 memory_from_heads[MemoryFromHeads::kSharedVectors + 1];
   alignas(16) std::uint64_t pre_arrived, m_arrived;
@@ -54,9 +60,9 @@ class BackwardCta {
   __device__ __forceinline__ void run() {
     std::uint32_t phase = 0;
     for (int t = b_.of.steps - 1; t >= 0; --t, phase ^= 1) {
-      write_step(t);
-      hidden_step(t, s_.d_pre[phase]);
-      memory_step(t, s_.d_pre[phase], phase);
+      write_step(t, s_.d_u[phase]);
+      hidden_step(t, s_.d_u[phase], s_.d_pre[phase]);
+      memory_step(t, s_.d_u[phase], s_.d_pre[phase], phase);
     }
     store_initial_state();
     cluster_barrier();  // no CTA may end while others still send to it
@@ -142,13 +148,13 @@ class BackwardCta {
 
   // From the gradient of m to those of the head outputs; row r is stored by the CTA of that rank,
   // when nobody waits for it any more.
-  __device__ __forceinline__ void write_step(int t) {
+  __device__ __forceinline__ void write_step(int t, float4* d_u) {
     const HeadGradients<T> d = write_.run(b_.of.sizes, lanes_, s_.d_m);
 #pragma unroll
     for (int i = 0; i < T::NS; ++i) {
-      number_at(s_.d_u, lanes_.p[i], lanes_.row) = d.p[i];
-      number_at(s_.d_u, lanes_.q[i], lanes_.row) = d.q[i];
-      number_at(s_.d_u, lanes_.head[i], lanes_.row) = d.alpha[i];  // all lanes of a head have it
+      number_at(d_u, lanes_.p[i], lanes_.row) = d.p[i];
+      number_at(d_u, lanes_.q[i], lanes_.row) = d.q[i];
+      number_at(d_u, lanes_.head[i], lanes_.row) = d.alpha[i];  // all lanes of a head have it
     }
     __syncthreads();
     if (lanes_.row != at_.rank || !at_.used(lanes_.row)) return;
@@ -162,10 +168,10 @@ class BackwardCta {
     }
   }
 
-  __device__ __forceinline__ void hidden_step(int t, float4* d_pre) {
+  __device__ __forceinline__ void hidden_step(int t, const float4* d_u, float4* d_pre) {
     float4 sums[T::NH];
     clear(sums);
-    hidden_from_heads_.multiply(nullptr, s_.d_u, sums);
+    hidden_from_heads_.multiply(nullptr, d_u, sums);
     Fold<T::NH>::run(sums);
 #pragma unroll
     for (int i = 0; i < kH; ++i) {
@@ -183,10 +189,11 @@ class BackwardCta {
     load_hidden(t - 1);
   }
 
-  __device__ __forceinline__ void memory_step(int t, const float4* d_pre, std::uint32_t phase) {
+  __device__ __forceinline__ void memory_step(int t, const float4* d_u, const float4* d_pre,
+                                              std::uint32_t phase) {
     float4 sums[T::NM];
     clear(sums);
-    memory_from_heads_.multiply(s_.memory_from_heads, s_.d_u, sums);
+    memory_from_heads_.multiply(s_.memory_from_heads, d_u, sums);
     pre_arrived_.wait(phase);
     if (threadIdx.x == 0) expect_pre();
     memory_from_hidden_.multiply(nullptr, d_pre, sums);

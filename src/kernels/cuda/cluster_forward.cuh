@@ -6,9 +6,11 @@
 // critical path are W_hm m', W_uh h_t and the write alone: W_um m' is formed while h_t is under
 // way, and W_hh h_t for the next step while u_t is.
 //
-// No barrier of the cluster is needed in the loop. A CTA sends h_t when it has all of u_{t-1}, so
-// all CTAs have read h_{t-2}, whose place h_t takes; it sends u_t when it has all of h_t, so all
-// CTAs have done the write of u_{t-1}.
+// No barrier of the cluster is needed in the loop, as long as every CTA has its share of h: who has
+// all of h_t knows that all threads of all CTAs are done with step t - 1, because a CTA's threads
+// meet in that step's write before any of them sends h_t. So h_{t+1} finds h_{t-1} read, whose
+// place it takes, u_t finds the write of u_{t-1} done, and no barrier is passed twice before a
+// thread looks at it.
 #pragma once
 
 #include "kernels/cuda/cluster_kernel.cuh"
@@ -52,9 +54,9 @@ class ForwardCta {
       expect_u();
     }
     __syncthreads();
-    cluster_barrier();
     clear(h_sums_);
     hidden_from_hidden_.multiply(s_.hidden_from_hidden, s_.h[1], h_sums_);
+    cluster_barrier();
   }
 
   __device__ __forceinline__ void run() {

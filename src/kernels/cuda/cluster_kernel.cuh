@@ -40,13 +40,12 @@ struct WeightBlock {
 template <int O>
 struct WarpBlock {
   const WeightBlock& block;
-  int first;
-  __device__ WarpBlock(const WeightBlock& b, int rank)
-      : block(b), first((rank * kClusterWarps + static_cast<int>(threadIdx.x) / 32) * O) {}
+  WarpShare share;
+  __device__ WarpBlock(const WeightBlock& b, int rank) : block(b), share(rank, b.outputs) {}
   __device__ float operator()(int slot, int n) const {
-    const int o = first + Fold<O>::output(slot);
-    return o < block.outputs && n < block.inputs
-               ? block.data[static_cast<std::size_t>(o) * block.output_stride +
+    const int o = Fold<O>::output(slot);
+    return o < share.count && n < block.inputs
+               ? block.data[static_cast<std::size_t>(share.first + o) * block.output_stride +
                             static_cast<std::size_t>(n) * block.input_stride]
                : 0.f;
   }

@@ -15,12 +15,14 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/cluster.h"
 #include "kernels/cuda/math.cuh"
 
 namespace nru::kernels::cuda {
 
-inline constexpr int kClusterCtas = 4, kClusterRows = 4, kClusterWarps = 8;
+inline constexpr int kClusterRows = 4, kClusterWarps = 8;
 inline constexpr int kClusterThreads = 32 * kClusterWarps;
+inline constexpr int kWarpsOfCluster = kClusterCtas * kClusterWarps;
 
 __device__ inline float4 zero4() { return make_float4(0, 0, 0, 0); }
 __device__ inline void add_product(float w, float4 x, float4& sum) {
@@ -205,16 +207,27 @@ struct Fold {
 __device__ inline void hold(int& x) { asm volatile("" : "+r"(x)); }
 __device__ inline void hold(std::uint32_t& x) { asm volatile("" : "+r"(x)); }
 
-// The outputs of a lane among all of a product, `width` in number; -1: none.
+// The outputs that a warp makes of `width` in all, dealt out evenly over the 32 warps of a cluster:
+// at most O of them. Every CTA makes some of any four or more, which the exchanges rely on.
+struct WarpShare {
+  int first, count;
+  __device__ WarpShare(int rank, int width) {
+    const int warp = rank * kClusterWarps + static_cast<int>(threadIdx.x) / 32;
+    first = warp * width / kWarpsOfCluster;
+    count = (warp + 1) * width / kWarpsOfCluster - first;
+  }
+};
+
+// The outputs of a lane after Fold<O>::run(), by their number in the product; -1: none.
 template <int O>
 struct OwnedOutputs {
   int number[Fold<O>::kCount];
   __device__ OwnedOutputs(int rank, int width) {
-    const int first = (rank * kClusterWarps + static_cast<int>(threadIdx.x) / 32) * O;
+    const WarpShare warp(rank, width);
 #pragma unroll
     for (int i = 0; i < Fold<O>::kCount; ++i) {
       const int owned = Fold<O>::owned(i);
-      number[i] = owned >= 0 && first + owned < width ? first + owned : -1;
+      number[i] = owned >= 0 && owned < warp.count ? warp.first + owned : -1;
       hold(number[i]);
     }
   }
