@@ -39,7 +39,6 @@ TEST(CudaPersistent, TheSizeChoosesThePath) {
     EXPECT_EQ(path(shape), "generic");
   }
   EXPECT_EQ(path({.input = 4, .hidden = 9, .memory = 4, .heads = 9}), "generic");  // straddling
-  EXPECT_EQ(path_of(lstm_program<float>({10, 70}), 10), "generic");
 }
 
 // Each compiled shape as full as it can be and at odd sizes, with and without the fast write.
