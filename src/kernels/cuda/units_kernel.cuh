@@ -51,38 +51,34 @@ struct UnitProduct {
   template <class F>
   __device__ __forceinline__ void load(float4* shared, const F& of) {
     shared_ = shared;
-    const int first = static_cast<int>(threadIdx.x) / 32 * kOfWarp;
-    in_registers_.load(
-        nullptr, [&](int slot, int n) { return of(first + Fold<kInRegisters>::output(slot), n); });
-    if constexpr (kInShared > 0) {
-      in_shared_.load(shared, [&](int slot, int n) {
-        return of(first + kInRegisters + Fold<kInShared>::output(slot), n);
-      });
-    }
+    const auto of_slot = [&](int slot, int n) {
+      return of(static_cast<int>(threadIdx.x) / 32 * kOfWarp + Fold<kOfWarp>::output(slot), n);
+    };
+    in_registers_.load(nullptr, of_slot);
+    in_shared_.load(shared, [&](int slot, int n) { return of_slot(kInRegisters + slot, n); });
   }
 
   // sums[o]: four rows.
   __device__ __forceinline__ void run(const float4* x, float4* sums) const {
-    float4* mine = sums + static_cast<int>(threadIdx.x) / 32 * kOfWarp;
-    part<kInRegisters>(in_registers_, x, mine);
-    if constexpr (kInShared > 0) part<kInShared>(in_shared_, x, mine + kInRegisters);
-  }
-
- private:
-  template <int O, class Weights>
-  __device__ __forceinline__ void part(const Weights& weights, const float4* x, float4* to) const {
-    float4 sums[O];
-    clear(sums);
-    weights.multiply(shared_, x, sums);
-    Fold<O>::run(sums);
+    float4 mine[kOfWarp], w = zero4();
+    clear(mine);
 #pragma unroll
-    for (int i = 0; i < Fold<O>::kCount; ++i) {
-      const float row = quad_row_sum(sums[i]);
-      const int o = Fold<O>::owned(i);
+    for (int j = 0; j < N; ++j) {
+      const float4 value = x[threadIdx.x % 32 + 32 * j];
+      in_registers_.add(j, value, mine);
+      in_shared_.add(shared_, j, value, w, mine + kInRegisters);
+    }
+    Fold<kOfWarp>::run(mine);
+    float4* to = sums + static_cast<int>(threadIdx.x) / 32 * kOfWarp;
+#pragma unroll
+    for (int i = 0; i < Fold<kOfWarp>::kCount; ++i) {
+      const float row = quad_row_sum(mine[i]);
+      const int o = Fold<kOfWarp>::owned(i);
       if (o >= 0) number_at(to, o, threadIdx.x % 4) = row;
     }
   }
 
+ private:
   const float4* shared_;
   RegisterWeights<kInRegisters, N> in_registers_;
   SharedWeights<kInShared, N> in_shared_;

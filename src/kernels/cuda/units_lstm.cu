@@ -28,7 +28,7 @@ struct SmallLstm {  // up to 72 units
   using Backward = UnitProduct<3, 0, 9>;
 };
 struct LargeLstm {  // 200
-  using Forward = UnitProduct<16, 9, 7>;
+  using Forward = UnitProduct<12, 13, 7>;
   using Backward = UnitProduct<4, 3, 25>;
 };
 
