@@ -1,6 +1,19 @@
 # The CUDA kernels, src/kernels/cuda: torch-free, so nvcc compiles them even without a GPU or a CUDA
 # build of torch. Their object files join nru_core's. The host side there is plain C++ and goes
 # through the C++ compiler: faster, and with all its warnings.
+
+# nru_add_cuda(<target> <source>...): .cu files and the C++ beside them.
+function(nru_add_cuda target)
+  target_sources(${target} PRIVATE ${ARGN})
+  set_target_properties(
+    ${target} PROPERTIES CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON
+                         CUDA_ARCHITECTURES "${CMAKE_CUDA_ARCHITECTURES}")
+  # constexpr functions of plain headers may be called on the device.
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>)
+  # Costs a machine without CUDA nothing: the runtime is linked in.
+  target_link_libraries(${target} PUBLIC CUDA::cudart_static ${CMAKE_DL_LIBS})
+endfunction()
+
 file(GLOB cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/kernels/cuda/*.cu)
 nru_sources(cuda_host_sources src/kernels/cuda)
 if(cuda_sources AND NRU_CUDA)
@@ -13,16 +26,14 @@ if(cuda_sources AND NRU_CUDA)
     endif()
     enable_language(CUDA)
     find_package(CUDAToolkit REQUIRED)
-    target_sources(nru_core PRIVATE ${cuda_sources} ${cuda_host_sources})
-    set_target_properties(
-      nru_core PROPERTIES CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON
-                          CUDA_ARCHITECTURES "${CMAKE_CUDA_ARCHITECTURES}")
-    # constexpr functions of plain headers may be called on the device.
-    target_compile_options(nru_core PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>)
-    # Neither costs a machine without CUDA anything: the runtime is linked in, cuBLAS is loaded when
-    # it is first needed.
-    target_link_libraries(nru_core PUBLIC CUDA::cudart_static ${CMAKE_DL_LIBS})
-    target_compile_definitions(nru_core PUBLIC NRU_HAS_CUDA=1)
+    nru_add_cuda(nru_core ${cuda_sources} ${cuda_host_sources})
+    target_compile_definitions(nru_common INTERFACE NRU_HAS_CUDA=1)
+    target_include_directories(nru_common SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS})
+    list(JOIN CMAKE_CUDA_ARCHITECTURES ", " architectures)
+    set_property(
+      SOURCE ${PROJECT_SOURCE_DIR}/src/kernels/cuda/device.cpp APPEND
+      PROPERTY COMPILE_DEFINITIONS NRU_CUDA_ARCHITECTURES="${architectures}")
+    # cuBLAS is loaded when it is first needed, so that it costs a machine without CUDA nothing either.
     set_property(
       SOURCE ${PROJECT_SOURCE_DIR}/src/kernels/cuda/gemm.cpp APPEND
       PROPERTY COMPILE_DEFINITIONS NRU_CUDA_LIBRARY_DIR="${CUDAToolkit_LIBRARY_DIR}")

@@ -1,4 +1,4 @@
-// Everything an application needs: the recurrent layers.
+// Everything an application needs: the recurrent layers, and torch.
 #pragma once
 
 #include <nru/cells/eurnn.h>
@@ -11,4 +11,5 @@
 #include <nru/cells/sru.h>
 #include <nru/error.h>
 #include <nru/layer.h>
+#include <nru/torch_all.h>
 #include <nru/version.h>

@@ -1,10 +1,17 @@
-// The one place that includes torch. ivalue.h comes first because clang 14 needs it complete before
-// the others in C++20.
+// The parts of torch that layers need; torch_all.h has the rest. Nothing else includes torch.
+// ivalue.h comes first because clang 14 needs it complete before the others in C++20.
 #pragma once
 
 #include <ATen/core/ivalue.h>
 // (keep the order)
-#include <torch/torch.h>
+#include <torch/autograd.h>
+#include <torch/nn/functional/loss.h>
+#include <torch/nn/module.h>
+#include <torch/nn/modules/embedding.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/pimpl.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 #include <torch/version.h>
 
 #include <type_traits>

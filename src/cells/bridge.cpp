@@ -1,8 +1,9 @@
 #include "cells/bridge.h"
 
-#include <stdexcept>
+#include <fmt/format.h>
 
-#include "kernels/sequence.h"
+#include "cells/cuda_bridge.h"
+#include "cells/runner.h"
 
 namespace nru {
 namespace {
@@ -56,18 +57,44 @@ const std::shared_ptr<const kernels::Program<T>>& program_of(const FusedCall& ca
   }
 }
 
+template <class T>
+class CpuRunner : public Runner<T> {
+ public:
+  explicit CpuRunner(std::shared_ptr<const kernels::Program<T>> program)
+      : sequence_(std::move(program)) {}
+  void forward(const kernels::SequenceInputs<T>& inputs, const kernels::SequenceOutputs<T>& outputs,
+               bool keep) override {
+    sequence_.forward(inputs, outputs, keep);
+  }
+  void backward(const kernels::SequenceInputs<T>& inputs,
+                const kernels::SequenceGradients<T>& gradients) override {
+    sequence_.backward(inputs, gradients);
+  }
+
+ private:
+  kernels::Sequence<T> sequence_;
+};
+
+template <class T>
+std::unique_ptr<Runner<T>> make_runner(const FusedCall& call, const Tensor& x) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (x.is_cuda()) return make_cuda_runner(call.float_program, x.device());
+  }
+  return std::make_unique<CpuRunner<T>>(program_of<T>(call));
+}
+
 // What one forward pass leaves for its backward pass.
 struct Stash : torch::CustomClassHolder {
   FusedCall call;
-  std::unique_ptr<kernels::Sequence<float>> float_sequence;
-  std::unique_ptr<kernels::Sequence<double>> double_sequence;
+  std::unique_ptr<Runner<float>> float_runner;
+  std::unique_ptr<Runner<double>> double_runner;
 
   template <class T>
-  std::unique_ptr<kernels::Sequence<T>>& sequence() {
+  std::unique_ptr<Runner<T>>& runner() {
     if constexpr (std::is_same_v<T, float>) {
-      return float_sequence;
+      return float_runner;
     } else {
-      return double_sequence;
+      return double_runner;
     }
   }
 };
@@ -85,8 +112,8 @@ variable_list forward(Stash& stash, const variable_list& inputs, bool keep) {
   kernels::SequenceOutputs<T> outputs;
   outputs.output = to[0];
   outputs.final_state = to.data() + 1;
-  stash.sequence<T>() = std::make_unique<kernels::Sequence<T>>(program);
-  stash.sequence<T>()->forward(pointers.inputs, outputs, keep);
+  stash.runner<T>() = make_runner<T>(stash.call, inputs[0]);
+  stash.runner<T>()->forward(pointers.inputs, outputs, keep);
   return results;
 }
 
@@ -111,7 +138,7 @@ variable_list backward(Stash& stash, const variable_list& inputs, const variable
   g.input = to[0];
   g.initial = to.data() + 1;
   g.parameters = to.data() + 1 + states;
-  stash.sequence<T>()->backward(pointers.inputs, g);
+  stash.runner<T>()->backward(pointers.inputs, g);
   return results;
 }
 
@@ -167,6 +194,17 @@ struct FusedSequence : torch::autograd::Function<FusedSequence> {
 
 }  // namespace
 
+std::string no_kernels_for(const kernels::Program<float>& program, const Tensor& x) {
+  const auto type = x.scalar_type();
+  if (x.is_cuda()) {
+    if (type == torch::kFloat) return no_cuda_kernels_for(program);
+    return fmt::format("the CUDA kernels compute in float32, not {}", c10::toString(type));
+  }
+  if (!x.device().is_cpu()) return fmt::format("there are no kernels for {}", x.device().str());
+  if (type == torch::kFloat || type == torch::kDouble) return "";
+  return fmt::format("there are no kernels for {}", c10::toString(type));
+}
+
 variable_list run_fused(const FusedCall& call, const variable_list& inputs) {
   bool gradient = false;
   for (const Tensor& t : inputs) gradient |= t.requires_grad();
@@ -183,7 +221,6 @@ namespace {
 
 template <class T>
 std::vector<Tensor> all_states(const FusedCall& call, const variable_list& inputs) {
-  const auto& program = program_of<T>(call);
   const std::vector<int> widths = state_widths(*call.float_program);
   const Pointers<T> pointers(call, inputs, widths.size());
   std::vector<Tensor> results;
@@ -194,7 +231,7 @@ std::vector<Tensor> all_states(const FusedCall& call, const variable_list& input
   const std::vector<T*> to = data_pointers<T>(results);
   kernels::SequenceOutputs<T> outputs;
   outputs.states = to.data();
-  kernels::Sequence<T>(program).forward(pointers.inputs, outputs, false);
+  make_runner<T>(call, inputs[0])->forward(pointers.inputs, outputs, false);
   return results;
 }
 

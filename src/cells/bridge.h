@@ -5,6 +5,8 @@
 
 #include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "kernels/program.h"
 
@@ -15,11 +17,14 @@ namespace nru {
 struct FusedCall {
   std::shared_ptr<const kernels::Program<float>> float_program;
   std::shared_ptr<const kernels::Program<double>> double_program;
-  torch::Tensor lengths;  // [B] int64 on the CPU, or undefined
+  torch::Tensor lengths;  // [B] int64 on the device of x, or undefined
   // The same computation in torch operations: used when a derivative of the derivative is asked
   // for.
   std::function<torch::autograd::variable_list(const torch::autograd::variable_list&)> reference;
 };
+
+// Why tensors like x cannot go through the kernels of this program; empty: they can.
+std::string no_kernels_for(const kernels::Program<float>& program, const torch::Tensor& x);
 
 // Returns output [T,B,H] and the final state parts [B,width].
 torch::autograd::variable_list run_fused(const FusedCall& call,

@@ -196,10 +196,8 @@ bool LayerImpl::uses_kernels(const Tensor& x, std::string* reason) const {
   std::string why;
   if (settings_.backend == Backend::reference) {
     why = "the reference backend was chosen";
-  } else if (!x.device().is_cpu()) {
-    why = fmt::format("there are no kernels for {}", x.device().str());
-  } else if (x.scalar_type() != torch::kFloat && x.scalar_type() != torch::kDouble) {
-    why = fmt::format("there are no kernels for {}", c10::toString(x.scalar_type()));
+  } else {
+    why = no_kernels_for(*kernels_.front().float_program, x);
   }
   if (reason) *reason = why;
   return why.empty();
@@ -215,7 +213,7 @@ LayerImpl::LayerRun LayerImpl::run_reference(const std::vector<Tensor>& paramete
   for (std::int64_t t = 0; t < x.size(0); ++t) {
     StepValues values = reference_step(x[t], state, weights);
     if (lengths.defined()) {
-      const Tensor active = (lengths > t).to(x.device()).unsqueeze(1);  // [B,1]
+      const Tensor active = (lengths > t).unsqueeze(1);  // [B,1]
       values.output = torch::where(active, values.output, torch::zeros_like(values.output));
       for (std::size_t p = 0; p < state.size(); ++p)
         values.state[p] = torch::where(active, values.state[p], state[p]);
@@ -262,7 +260,8 @@ std::tuple<Tensor, State> LayerImpl::forward_with(const Parameters& parameters, 
   Tensor values = settings_.batch_first ? x.transpose(0, 1) : x;
   const std::int64_t steps = values.size(0), batch = values.size(1);
   const State initial = checked_state(state, batch, x);
-  const Tensor checked = checked_lengths(lengths, steps, batch);
+  Tensor checked = checked_lengths(lengths, steps, batch);
+  if (checked.defined()) checked = checked.to(x.device());
   std::vector<std::vector<Tensor>> final_parts(state_widths_.size());
   for (std::int64_t layer = 0; layer < settings_.num_layers; ++layer) {
     if (layer > 0 && settings_.dropout > 0)

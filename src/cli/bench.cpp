@@ -1,4 +1,4 @@
-// `nru bench`: ms per update of fused, reference and torch's own layers, beside the FLOP floor.
+// `nru bench`: ms per update of fused, reference and torch's own layers, beside the floors.
 #include <fmt/format.h>
 #include <nru/error.h>
 #include <nru/version.h>
@@ -11,6 +11,7 @@
 
 #include "cli/commands.h"
 #include "cli/text.h"
+#include "cli/torch_facts.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/threads.h"
 #include "support/atomic_file.h"
@@ -26,7 +27,6 @@ using training::BenchRow;
 
 struct Arguments {
   BenchOptions options;
-  std::string device = "cpu";
   std::string json;
 };
 
@@ -41,44 +41,76 @@ std::string processor_name() {
 nlohmann::ordered_json to_json(const BenchOptions& options, const BenchReport& report) {
   nlohmann::ordered_json json;
   json["rows"] = nlohmann::ordered_json::array();
+  const bool cuda = options.device == "cuda";
   for (const BenchRow& r : report.rows) {
-    json["rows"].push_back({{"task", r.task},
-                            {"cell", r.cell},
-                            {"backend", r.backend},
-                            {"device", "cpu"},
-                            {"threads", r.threads},
-                            {"parameters", r.parameters},
-                            {"precision", "float32"},
-                            {"graph", false},
-                            {"ms_per_update", r.median_ms},
-                            {"best_ms", r.best_ms},
-                            {"updates", r.updates},
-                            {"floor_ms", r.floor_ms},
-                            {"ratio_to_floor", r.median_ms / r.floor_ms}});
+    nlohmann::ordered_json row = {{"task", r.task},
+                                  {"cell", r.cell},
+                                  {"backend", r.backend},
+                                  {"device", r.device},
+                                  {"threads", r.threads},
+                                  {"parameters", r.parameters},
+                                  {"precision", r.precision},
+                                  {"graph", r.graph},
+                                  {"ms_per_update", r.median_ms},
+                                  {"best_ms", r.best_ms},
+                                  {"updates", r.updates},
+                                  {"floor_ms", r.floor_ms},
+                                  {"ratio_to_floor", r.median_ms / r.floor_ms}};
+    if (cuda) row["byte_floor_ms"] = r.byte_floor_ms;
+    if (r.forward_us > 0) {
+      row["forward_us_per_step"] = r.forward_us;
+      row["backward_us_per_step"] = r.backward_us;
+    }
+    json["rows"].push_back(row);
   }
   auto& machine = json["machine"];
   machine["processor"] = processor_name();
   machine["simd"] = kernels::linear_ops<float>().target;
   machine["cores"] = kernels::available_threads();
   machine["commit"] = commit();
-  for (std::size_t i = 0; i < options.threads.size(); ++i) {
+  machine["torch"] = torch_version();
+  for (std::size_t i = 0; i < report.peak_gflops.size(); ++i) {
     machine["peak_gflops"][std::to_string(options.threads[i])] = report.peak_gflops[i];
+  }
+  if (cuda) {
+    machine["gpu"] = {{"name", report.gpu.name},
+                      {"driver_cuda", report.gpu.driver},
+                      {"built_for", report.gpu.architectures},
+                      {"clock_mhz", report.gpu.clock_mhz},
+                      {"float32_gflops", report.gpu.fma_gflops},
+                      {"tf32_gflops", report.gpu.tf32_gflops},
+                      {"copy_gb_per_s", report.gpu.copy_gb_per_s}};
+    json["notes"] = report.notes;
   }
   return json;
 }
 
-// The fused NRU (or the first row) of the same task and threads is what the others are compared to.
+// The fused NRU (or the first row) of the same task and conditions is what the others are compared
+// to.
 const BenchRow& yardstick(const BenchReport& report, const BenchRow& row) {
   const BenchRow* first = nullptr;
   for (const BenchRow& r : report.rows) {
-    if (r.task != row.task || r.threads != row.threads) continue;
+    if (r.task != row.task || r.threads != row.threads || r.precision != row.precision) continue;
     if (r.cell == "nru" && r.backend == "fused") return r;
     if (!first) first = &r;
   }
   return *first;
 }
 
-void print_table(const BenchOptions& options, const BenchReport& report) {
+// How many times faster than its reference a fused row is; empty where there is nothing to compare.
+std::string beside_reference(const BenchReport& report, const BenchRow& row) {
+  if (row.backend != "fused") return "";
+  for (const BenchRow& r : report.rows) {
+    if (r.task == row.task && r.cell == row.cell && r.backend == "reference" &&
+        r.threads == row.threads)
+      return fmt::format("{:.1f}", r.median_ms / row.median_ms);
+  }
+  return "";
+}
+
+std::string milliseconds(double value) { return fmt::format("{:.3f}", value); }
+
+void print_cpu_table(const BenchOptions& options, const BenchReport& report) {
   std::string peaks;
   for (std::size_t i = 0; i < options.threads.size(); ++i) {
     peaks += fmt::format("{}{:.1f} GFLOP/s on {} thread{}", i ? ", " : "", report.peak_gflops[i],
@@ -91,8 +123,8 @@ void print_table(const BenchOptions& options, const BenchReport& report) {
                                                   "x floor", "x fused NRU", "updates"}};
   for (const BenchRow& r : report.rows) {
     lines.push_back({r.task, r.cell, r.backend, std::to_string(r.threads),
-                     std::to_string(r.parameters), fmt::format("{:.3f}", r.median_ms),
-                     fmt::format("{:.3f}", r.best_ms), fmt::format("{:.3f}", r.floor_ms),
+                     std::to_string(r.parameters), milliseconds(r.median_ms),
+                     milliseconds(r.best_ms), milliseconds(r.floor_ms),
                      fmt::format("{:.2f}", r.median_ms / r.floor_ms),
                      fmt::format("{:.2f}", r.median_ms / yardstick(report, r).median_ms),
                      std::to_string(r.updates)});
@@ -100,11 +132,35 @@ void print_table(const BenchOptions& options, const BenchReport& report) {
   print(align(lines, {false, false, false, true, true, true, true, true, true, true, true}));
 }
 
-int bench(const Arguments& arguments) {
-  if (arguments.device != "cpu") {
-    throw Error(fmt::format("this build has no kernels for device '{}'; use --device cpu",
-                            arguments.device));
+void print_cuda_table(const BenchReport& report) {
+  const BenchReport::Gpu& gpu = report.gpu;
+  print(fmt::format(
+      "{} at {:.0f} MHz, driver for CUDA {}, torch {}; peaks: float32 {:.1f} TFLOP/s, TF32 {:.0f} "
+      "TFLOP/s, copy {:.2f} TB/s\n",
+      gpu.name, gpu.clock_mhz, gpu.driver, torch_version(), gpu.fma_gflops / 1e3,
+      gpu.tf32_gflops / 1e3, gpu.copy_gb_per_s / 1e3));
+  std::vector<std::vector<std::string>> lines = {
+      {"task", "cell", "backend", "products", "graph", "parameters", "ms/update", "best",
+       "us/step forward", "backward", "FLOP floor", "byte floor", "x fused NRU", "x reference",
+       "updates"}};
+  for (const BenchRow& r : report.rows) {
+    const auto per_step = [&](double us) {
+      return r.forward_us > 0 ? fmt::format("{:.2f}", us) : "";
+    };
+    lines.push_back({r.task, r.cell, r.backend, r.precision, r.graph ? "yes" : "no",
+                     std::to_string(r.parameters), milliseconds(r.median_ms),
+                     milliseconds(r.best_ms), per_step(r.forward_us), per_step(r.backward_us),
+                     milliseconds(r.floor_ms), milliseconds(r.byte_floor_ms),
+                     fmt::format("{:.2f}", r.median_ms / yardstick(report, r).median_ms),
+                     beside_reference(report, r), std::to_string(r.updates)});
   }
+  std::vector<bool> right(lines.front().size(), true);
+  for (int text = 0; text < 5; ++text) right[text] = false;
+  print(align(lines, right));
+  for (const std::string& note : report.notes) print(note + "\n");
+}
+
+int bench(const Arguments& arguments) {
   BenchOptions options = arguments.options;
   if (options.threads.empty()) {
     options.threads = {1};
@@ -118,7 +174,11 @@ int bench(const Arguments& arguments) {
     print(to_json(options, report).dump(2) + "\n");
     return 0;
   }
-  print_table(options, report);
+  if (options.device == "cuda") {
+    print_cuda_table(report);
+  } else {
+    print_cpu_table(options, report);
+  }
   if (!arguments.json.empty()) {
     write_file_atomically(arguments.json, to_json(options, report).dump(2) + "\n");
   }
@@ -142,7 +202,7 @@ void add_bench(CLI::App& app, Invocation& invocation) {
   command->add_option("--seconds", arguments->options.seconds, "to spend on each row")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command->add_option("--device", arguments->device, "cpu")->capture_default_str();
+  command->add_option("--device", arguments->options.device, "cpu or cuda")->capture_default_str();
   command
       ->add_option("--json", arguments->json, "also write the rows to FILE (- for standard output)")
       ->type_name("FILE");
@@ -151,9 +211,16 @@ void add_bench(CLI::App& app, Invocation& invocation) {
       "the time its multiplications alone take at the FMA peak measured in the same run. torch "
       "rows\n"
       "are torch's own layers of equal parameter count.\n\n"
+      "On the GPU (--device cuda) fused rows are one CUDA graph of our kernels, reference rows "
+      "eager\n"
+      "torch operations, torch rows cuDNN's LSTM and GRU with and without a graph; products in\n"
+      "float32 and in TF32. The byte floor is the time to move parameters, moments, input and\n"
+      "states once each way at the copy bandwidth of the run. Forward and backward are per time\n"
+      "step; backward includes the loss.\n\n"
       "Examples:\n"
       "  nru bench --task copy\n"
-      "  nru bench --task psmnist --cell nru --cell lstm --threads 1 --json bench.json");
+      "  nru bench --task psmnist --cell nru --cell lstm --threads 1 --json bench.json\n"
+      "  nru bench --device cuda --task psmnist --json bench.json");
   command->callback(
       [arguments, &invocation] { invocation.run = [arguments] { return bench(*arguments); }; });
 }

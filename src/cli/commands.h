@@ -27,5 +27,10 @@ void add_report(CLI::App& app, Invocation& invocation);
 void add_list(CLI::App& app, Invocation& invocation);
 void add_data(CLI::App& app, Invocation& invocation);
 void add_doctor(CLI::App& app, Invocation& invocation);
+void add_worker(CLI::App& app, Invocation& invocation);
+
+// The whole program: picks the subcommand, runs it, prints what went wrong, gives the exit code.
+// May run in several threads at once.
+int run_and_report(int argc, const char* const* argv);
 
 }  // namespace nru::cli

@@ -14,6 +14,7 @@
 #include "cli/torch_facts.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/threads.h"
+#include "kernels/cuda/device.h"
 #include "support/process.h"
 #include "tasks/data_sets.h"
 #include "training/trainer.h"
@@ -28,9 +29,19 @@ struct Problem {
   std::string fix;  // a command, or advice where none helps
 };
 
+struct Cuda {
+  bool built = false;         // our kernels
+  std::string architectures;  // that they were compiled for
+  int devices = 0;            // that the driver shows
+  std::string device;         // the first one's name
+  std::string driver;         // the CUDA version that it supports
+  bool torch = false;         // torch has CUDA: layers take CUDA tensors
+};
+
 struct Findings {
   Blas blas;
   std::string simd;
+  Cuda cuda;
   std::optional<std::filesystem::path> gnuplot;
   std::vector<std::string> data_found, data_missing;  // names of data sets
   std::string trial;                                  // empty: the trial update went well
@@ -61,8 +72,41 @@ std::string trial_update() {
   }
 }
 
+Cuda find_cuda() {
+  Cuda c;
+  c.torch = torch_has_cuda();
+#ifdef NRU_HAS_CUDA
+  c.built = true;
+  c.architectures = kernels::cuda::built_architectures();
+  c.devices = kernels::cuda::device_count();
+  if (c.devices > 0) {
+    c.device = kernels::cuda::device_name();
+    c.driver = kernels::cuda::driver_version();
+  }
+#else
+  c.devices = cuda_devices();
+#endif
+  return c;
+}
+
+// What keeps a GPU that is there from being used.
+void add_cuda_problems(const Cuda& c, std::vector<Problem>& problems) {
+  if (c.devices == 0) return;
+  if (!c.built) {
+    problems.push_back({"there is a GPU, but this build has no CUDA kernels",
+                        "put nvcc on PATH and rebuild: make clean build"});
+  } else if (!c.torch) {
+    problems.push_back(
+        {"there is a GPU, but this build's torch has no CUDA: layers (C++, Python) "
+         "and the comparisons of nru bench stay on the CPU",
+         "build against a CUDA LibTorch: make clean, then "
+         "CMAKE_PREFIX_PATH=/path/to/libtorch make build SETUP=0"});
+  }
+}
+
 std::vector<Problem> problems_of(const Findings& f) {
   std::vector<Problem> problems;
+  add_cuda_problems(f.cuda, problems);
   if (!f.can_train()) {
     problems.push_back({"a trial update failed: " + one_line(f.trial),
                         "rebuild (make clean build); if it stays, report it with this output"});
@@ -91,6 +135,7 @@ Findings examine() {
   Findings f;
   f.blas = find_blas();
   f.simd = kernels::linear_ops<float>().target;
+  f.cuda = find_cuda();
   f.gnuplot = find_program("gnuplot");
   for (const tasks::DataSet& set : tasks::data_sets())
     (tasks::has_data_set(set, "") ? f.data_found : f.data_missing).push_back(set.name);
@@ -111,6 +156,16 @@ std::string data_text(const Findings& f) {
   return text;
 }
 
+std::string cuda_text(const Cuda& c) {
+  std::string text = c.built ? fmt::format("kernels for {}", c.architectures)
+                             : "no kernels in this build (-DNRU_CUDA=ON, with nvcc on PATH)";
+  text += c.devices == 0 ? "; no GPU"
+          : c.built      ? fmt::format("; {} (driver for CUDA {}{})", c.device, c.driver,
+                                  c.devices > 1 ? fmt::format(", {} GPUs", c.devices) : "")
+                         : fmt::format("; {} GPU(s)", c.devices);
+  return text + (c.torch ? "; torch with CUDA" : "; torch without CUDA");
+}
+
 std::string human_text(const Findings& f) {
   std::vector<std::vector<std::string>> rows = {
       {"nru", fmt::format("{} (commit {})", version(), commit())},
@@ -122,10 +177,7 @@ std::string human_text(const Findings& f) {
       {"threads", fmt::format("{}", kernels::available_threads())},
       {"memory",
        fmt::format("{}, {} available", gibibytes(memory_bytes()), gibibytes(memory_available()))},
-      {"CUDA",
-       cuda_devices() > 0
-           ? fmt::format("torch sees {} GPU(s); this build trains on the CPU", cuda_devices())
-           : "no GPU; this build trains on the CPU"},
+      {"CUDA", cuda_text(f.cuda)},
       {"gnuplot", f.gnuplot ? f.gnuplot->string() : "missing"},
       {"data", data_text(f)},
       {"training", f.can_train() ? "works" : "does not work"}};
@@ -150,7 +202,13 @@ std::string json_text(const Findings& f) {
       {"threads", kernels::available_threads()},
       {"memory_bytes", memory_bytes()},
       {"memory_available_bytes", memory_available()},
-      {"cuda", {{"built", false}, {"devices", cuda_devices()}}},
+      {"cuda",
+       {{"built", f.cuda.built},
+        {"architectures", f.cuda.architectures},
+        {"devices", f.cuda.devices},
+        {"device", f.cuda.device},
+        {"driver", f.cuda.driver},
+        {"torch", f.cuda.torch}}},
       {"gnuplot", f.gnuplot ? Json(f.gnuplot->string()) : Json(nullptr)},
       {"data",
        {{"directory", tasks::data_directory().string()},

@@ -6,7 +6,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
-#include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -169,7 +168,7 @@ int inspect(const Given& given) {
                                            : std::filesystem::path(given.out);
   const std::string missing = write_files(found, folder);
   print(given.json ? json_text(given, found, folder) : human_text(found, folder));
-  if (!missing.empty()) std::cerr << one_line("nru: no figures: " + missing) << std::endl;
+  if (!missing.empty()) errors() << one_line("nru: no figures: " + missing) << std::endl;
   return 0;
 }
 

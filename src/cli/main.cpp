@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <exception>
 #include <new>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -145,6 +146,7 @@ int run(int argc, const char* const* argv) {
   add_list(app, invocation);
   add_data(app, invocation);
   add_doctor(app, invocation);
+  add_worker(app, invocation);
 
   check_command(app, argc, argv);
   if (!parse(app, argc, argv)) return 0;
@@ -157,12 +159,14 @@ int run(int argc, const char* const* argv) {
 
 int fail(int code, const std::string& message) {
   std::fflush(stdout);
-  std::fprintf(stderr, "nru: %s\n", one_line(message).c_str());
+  errors() << "nru: " << one_line(message) << std::endl;
   return code;
 }
 
 // torch appends a stack trace to its messages.
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+}  // namespace
 
 int run_and_report(int argc, const char* const* argv) {
   try {
@@ -186,7 +190,6 @@ int run_and_report(int argc, const char* const* argv) {
   }
 }
 
-}  // namespace
 }  // namespace nru::cli
 
 int main(int argc, char** argv) { return nru::cli::run_and_report(argc, argv); }

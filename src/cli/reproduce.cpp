@@ -6,12 +6,14 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <iostream>
 #include <memory>
 
 #include "cli/commands.h"
 #include "cli/text.h"
+#include "experiments/cores.h"
 
 namespace nru::cli {
 namespace {
@@ -20,17 +22,28 @@ using experiments::GridOutcome;
 using experiments::Job;
 using experiments::JobOutcome;
 
-constexpr std::size_t kJobsOnGpu = 4;
+constexpr std::size_t kJobsOnGpu = 16;
 
 double clock_seconds() {
   using Clock = std::chrono::steady_clock;
   return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
 }
 
-std::size_t slots(const ReproduceArguments& arguments) {
+std::size_t slots(const ReproduceArguments& arguments, bool on_gpu) {
   if (arguments.jobs) return static_cast<std::size_t>(*arguments.jobs);
-  const std::size_t cores = experiments::allowed_cores().size();
-  return arguments.device.starts_with("cuda") ? std::min(cores, kJobsOnGpu) : cores;
+  return on_gpu ? kJobsOnGpu : experiments::allowed_cores().size();
+}
+
+GridOutcome run(const std::vector<Job>& jobs, const ReproduceArguments& arguments) {
+  const bool on_gpu = std::any_of(jobs.begin(), jobs.end(),
+                                  [](const Job& job) { return job.config.device != "cpu"; });
+  const auto launcher = on_gpu || arguments.worker
+                            ? experiments::make_worker_launcher(arguments.root() / "worker.txt")
+                            : experiments::make_process_launcher();
+  experiments::Board board(detect_terminal(STDERR_FILENO), std::cerr, clock_seconds);
+  const experiments::Scheduler::Settings settings = {
+      .slots = slots(arguments, on_gpu), .time_limit = arguments.time_limit, .pin = !on_gpu};
+  return experiments::Scheduler(jobs, settings, *launcher, board).run();
 }
 
 int exit_code(const GridOutcome& outcome) {
@@ -68,6 +81,7 @@ std::string ReproduceArguments::command() const {
   if (jobs) text += fmt::format(" --jobs {}", *jobs);
   if (!out.empty()) text += " --out " + shell_word(out);
   if (!device.empty()) text += " --device " + shell_word(device);
+  if (worker) text += " --worker";
   if (!experiments.empty()) text += " --experiments " + shell_word(experiments);
   return text;
 }
@@ -84,9 +98,7 @@ int reproduce(const ReproduceArguments& arguments) {
     print(arguments.json ? plan_json(jobs) : plan_text(jobs));
     return 0;
   }
-  experiments::Board board(detect_terminal(STDERR_FILENO), std::cerr, clock_seconds);
-  experiments::Scheduler scheduler(jobs, {slots(arguments), arguments.time_limit}, board);
-  const GridOutcome outcome = scheduler.run();
+  const GridOutcome outcome = run(jobs, arguments);
   print(arguments.json ? outcome_json(jobs, outcome) : outcome_text(jobs, outcome, arguments));
   return exit_code(outcome);
 }
@@ -113,7 +125,7 @@ void add_reproduce(CLI::App& app, Invocation& invocation) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000'000}));
   command
       ->add_option("--jobs", given->jobs,
-                   "runs side by side, each on its own cores (default: one per core, 4 on a GPU)")
+                   "runs side by side, each on its own cores (default: one per core, 16 on a GPU)")
       ->type_name("N")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1024}));
   command->add_option("--out", given->out, "where runs go (default runs/reproduce, runs/quick)")
@@ -122,6 +134,7 @@ void add_reproduce(CLI::App& app, Invocation& invocation) {
   command->add_option("--device", given->device, "cpu, cuda or cuda:N for all runs")
       ->type_name("NAME")
       ->check(value);
+  command->add_flag("--worker", given->worker, "all runs in one process")->group("");
   command->add_option("--time-limit", given->time_limit, "seconds after which all save and stop")
       ->type_name("SECONDS")
       ->check(CLI::NonNegativeNumber);

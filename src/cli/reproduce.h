@@ -14,6 +14,7 @@ struct ReproduceArguments {
   std::vector<std::string> names;
   std::string experiments, out, device;  // empty: the default
   bool quick = false, dry_run = false, json = false, list = false;
+  bool worker = false;  // all runs in one process, also on the CPU
   std::vector<std::string> cells;
   std::optional<std::int64_t> seeds, jobs, updates;
   double time_limit = 0;

@@ -6,9 +6,12 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <iostream>
 
 namespace nru::cli {
 namespace {
+
+thread_local std::ostream* redirected = nullptr;
 
 [[noreturn]] void output_failed() {
   throw Error(std::string("cannot write to standard output: ") + std::strerror(errno) +
@@ -25,12 +28,22 @@ std::size_t width_of(std::string_view text) {
 }  // namespace
 
 void print(std::string_view text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) output_failed();
+  const bool written = redirected != nullptr
+                           ? redirected->write(text.data(), std::ssize(text)).good()
+                           : std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  if (!written) output_failed();
 }
 
 void flush_output() {
-  if (std::fflush(stdout) != 0) output_failed();
+  const bool flushed =
+      redirected != nullptr ? redirected->flush().good() : std::fflush(stdout) == 0;
+  if (!flushed) output_failed();
 }
+
+std::ostream& errors() { return redirected != nullptr ? *redirected : std::cerr; }
+
+OutputTo::OutputTo(std::ostream& log) { redirected = &log; }
+OutputTo::~OutputTo() { redirected = nullptr; }
 
 std::string one_line(std::string_view text) {
   std::string line(text);

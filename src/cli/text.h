@@ -1,16 +1,28 @@
 // Text for people: the small things every subcommand prints with.
 #pragma once
 
+#include <ostream>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace nru::cli {
 
-// To standard output. Throws nru::Error when it cannot be written (a full disk), as does flush();
-// main() flushes at the end, so that no command succeeds whose output was lost.
+// To standard output. Throws nru::Error when it cannot be written (a full disk), as does
+// flush_output(); main() flushes at the end, so that no command succeeds whose output was lost.
 void print(std::string_view text);
 void flush_output();
+std::ostream& errors();  // standard error
+
+// While one lives, all three mean `log`, in this thread: commands that run side by side in one
+// process each have their own.
+class OutputTo {
+ public:
+  explicit OutputTo(std::ostream& log);
+  OutputTo(const OutputTo&) = delete;
+  OutputTo& operator=(const OutputTo&) = delete;
+  ~OutputTo();
+};
 
 // Control characters, line ends among them, become spaces: an error is one line, and a file name
 // cannot drive the terminal.

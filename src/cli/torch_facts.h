@@ -4,6 +4,7 @@
 namespace nru::cli {
 
 const char* torch_version();
-int cuda_devices();  // that torch can use
+bool torch_has_cuda();  // whether it was built with CUDA, GPU or not
+int cuda_devices();     // that torch can use
 
 }  // namespace nru::cli

@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <iostream>
 #include <optional>
+#include <ostream>
 
 #include "cli/summary.h"
 #include "cli/text.h"
@@ -44,7 +44,7 @@ std::optional<Result> finished_result(const Trainer& trainer) {
 }
 
 void say(const TrainArguments& arguments, const std::string& line) {
-  if (!arguments.quiet) std::cerr << one_line(line) << std::endl;
+  if (!arguments.quiet) errors() << one_line(line) << std::endl;
 }
 
 void announce(const TrainArguments& arguments, const Trainer& trainer, const RunConfig& config) {
@@ -80,9 +80,9 @@ std::string divergence(const Trainer& trainer, const RunConfig& config, const st
 
 int after_signal(int signal, const Result& result, const RunConfig& config) {
   const char* name = signal == SIGINT ? "SIGINT" : "SIGTERM";
-  std::cerr << one_line(fmt::format("nru: stopped by {} at update {}, saved; go on with: {}", name,
-                                    format_count(result.updates), resume_command(config.out)))
-            << std::endl;
+  errors() << one_line(fmt::format("nru: stopped by {} at update {}, saved; go on with: {}", name,
+                                   format_count(result.updates), resume_command(config.out)))
+           << std::endl;
   return 128 + signal;
 }
 
@@ -102,8 +102,7 @@ int train(const TrainArguments& arguments) {
 
   std::ostream nowhere(nullptr);
   training::Progress progress(run_label(config), trainer.state().update, trainer.total_updates(),
-                              detect_terminal(STDERR_FILENO),
-                              arguments.quiet ? nowhere : std::cerr);
+                              detect_terminal(STDERR_FILENO), arguments.quiet ? nowhere : errors());
   const Trainer::Outcome outcome = [&] {
     const LiveLine line(progress);
     return trainer.run(progress);

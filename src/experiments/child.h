@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "support/posix.h"
+
 namespace nru::experiments {
 
 // How a process ended: with `code`, or killed by `signal`.
@@ -21,13 +23,16 @@ class Child {
  public:
   // Runs the program this process is (the very file, even if it was replaced since) with
   // `arguments`. Output is appended to `log`, whose directory is made. `cores`: the only ones it
-  // may use. Throws nru::Error when log or process cannot be made.
+  // may use; none: no restriction. Throws nru::Error when log or process cannot be made.
+  //
+  // With `talk` (a descriptor, still the caller's to close) the child reads its standard input
+  // from there and writes its standard output to it; else it reads nothing.
   //
   // The child is in a process group of its own: Ctrl-C reaches the parent alone, which decides what
   // to tell its children; two signals would make a run give up saving. It gets SIGTERM when the
   // parent dies in whatever way, and then saves and ends.
   Child(const std::vector<std::string>& arguments, const std::filesystem::path& log,
-        const std::vector<int>& cores);
+        const std::vector<int>& cores, std::optional<int> talk = std::nullopt);
   Child(Child&& other) noexcept : pid_(other.pid_) { other.pid_ = -1; }
   Child& operator=(Child&& other) noexcept;
   // A child that still runs is told to stop, and waited for.
@@ -41,7 +46,7 @@ class Child {
   pid_t pid_ = -1;  // -1: has ended
 };
 
-// The cores this process may use.
-std::vector<int> allowed_cores();
+// For appending. Makes its directory. Throws nru::Error.
+Descriptor open_log(const std::filesystem::path& log);
 
 }  // namespace nru::experiments

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <thread>
 
+#include "experiments/cores.h"
 #include "training/progress.h"
 #include "training/signals.h"
 
@@ -58,7 +59,7 @@ Totals GridOutcome::totals() const {
 // Room for one run: some cores, and the run that has them now.
 struct Scheduler::Slot {
   std::vector<int> cores;
-  std::optional<Child> child;
+  std::optional<int> command;  // as the launcher knows it
   std::size_t job = 0;
   bool inspecting = false;
   double started = 0;
@@ -70,8 +71,13 @@ struct Scheduler::Slot {
   std::optional<Progressed> seen;
 };
 
-Scheduler::Scheduler(std::vector<Job> jobs, const Settings& settings, Board& board)
-    : jobs_(std::move(jobs)), settings_(settings), board_(board), started_(now()) {
+Scheduler::Scheduler(std::vector<Job> jobs, const Settings& settings, Launcher& launcher,
+                     Board& board)
+    : jobs_(std::move(jobs)),
+      settings_(settings),
+      launcher_(launcher),
+      board_(board),
+      started_(now()) {
   outcome_.jobs.resize(jobs_.size());
   made_.resize(jobs_.size());
   for (const Job& job : jobs_) check_fits(job);
@@ -91,7 +97,7 @@ Scheduler::Scheduler(std::vector<Job> jobs, const Settings& settings, Board& boa
   const std::size_t slots = std::min(settings_.slots, std::max<std::size_t>(queue_.size(), 1));
   for (const auto& cores : share_cores(allowed_cores(), slots)) {
     slots_.push_back(std::make_unique<Slot>());
-    slots_.back()->cores = cores;
+    if (settings_.pin) slots_.back()->cores = cores;
   }
 }
 
@@ -106,7 +112,7 @@ GridOutcome Scheduler::run() {
     if (look) look_at_progress();
     if (!stopping_) start_runs();
     const bool running = std::any_of(slots_.begin(), slots_.end(),
-                                     [](const auto& slot) { return slot->child.has_value(); });
+                                     [](const auto& slot) { return slot->command.has_value(); });
     if (!running && (stopping_ || (queue_.empty() && waiting_.empty()))) break;
     if (look) show();
     std::this_thread::sleep_for(kTick);
@@ -129,18 +135,15 @@ void Scheduler::look_at_clock_and_signals() {
 void Scheduler::stop_all(int signal) {
   if (stopping_) return;  // they are saving: a second signal would cut that short
   stopping_ = true;
-  std::size_t running = 0;
-  for (const auto& slot : slots_) {
-    if (!slot->child) continue;
-    slot->child->signal(signal);
-    ++running;
-  }
+  launcher_.stop(signal);
+  const auto running = std::count_if(slots_.begin(), slots_.end(),
+                                     [](const auto& slot) { return slot->command.has_value(); });
   if (running > 0) board_.message(fmt::format("stopping: {} running, they save first", running));
 }
 
 void Scheduler::start_runs() {
   for (const auto& slot : slots_) {
-    while (!slot->child && !queue_.empty()) {
+    while (!slot->command && !queue_.empty()) {
       std::vector<Work> work;
       for (const std::size_t job : queue_) work.push_back({jobs_[job].kind, cost_left(job)});
       const auto next = queue_.begin() + static_cast<std::ptrdiff_t>(longest(work, speeds()));
@@ -170,10 +173,11 @@ void Scheduler::start(Slot& slot, std::size_t index) {
   slot.log_start = log_size(job.log());
   slot.seen_first.reset();
   slot.seen.reset();
-  const auto command =
-      slot.inspecting ? inspect_command(job) : train_command(job, slot.cores.size());
+  const std::size_t threads = std::max<std::size_t>(slot.cores.size(), 1);
   try {
-    slot.child.emplace(command, job.log(), slot.cores);
+    slot.command =
+        launcher_.start({slot.inspecting ? inspect_command(job) : train_command(job, threads),
+                         job.log(), slot.cores});
   } catch (const Error& error) {
     fail(index, {2, 0}, error.what());
   }
@@ -181,9 +185,9 @@ void Scheduler::start(Slot& slot, std::size_t index) {
 
 void Scheduler::collect() {
   for (const auto& slot : slots_) {
-    if (!slot->child) continue;
-    if (const auto ended = slot->child->ended()) {
-      slot->child.reset();
+    if (!slot->command) continue;
+    if (const auto ended = launcher_.ended(*slot->command)) {
+      slot->command.reset();
       after(*slot, *ended);
     }
   }
@@ -192,7 +196,7 @@ void Scheduler::collect() {
 void Scheduler::look_at_progress() {
   last_look_ = now();
   for (const auto& slot : slots_) {
-    if (!slot->child || slot->inspecting) continue;
+    if (!slot->command || slot->inspecting) continue;
     const auto seen = last_progress(jobs_[slot->job].directory());
     // A line from before the start is not progress, nor is one that the run is about to repeat.
     if (!seen || (!slot->seen && seen->update == slot->first)) continue;
@@ -276,7 +280,7 @@ void Scheduler::fail(std::size_t index, const Ended& ended, const std::string& r
 Speeds Scheduler::speeds() const {
   Speeds speeds = ended_speeds_;
   for (const auto& slot : slots_) {
-    if (!slot->child || !slot->seen) continue;
+    if (!slot->command || !slot->seen) continue;
     const Job& job = jobs_[slot->job];
     speeds.measured(
         job.kind, static_cast<double>(slot->seen->update - *slot->seen_first) * job.cost_per_update,
@@ -316,7 +320,7 @@ Totals Scheduler::totals() const {
   std::vector<double> running, queued;
   bool known = true;
   for (const auto& slot : slots_) {
-    if (!slot->child) continue;
+    if (!slot->command) continue;
     ++totals.running;
     const auto left = line_of(*slot).seconds_left;
     known = known && (left || slot->inspecting);
@@ -338,7 +342,7 @@ Totals Scheduler::totals() const {
 void Scheduler::show() {
   std::vector<RunLine> lines;
   for (const auto& slot : slots_) {
-    if (slot->child) lines.push_back(line_of(*slot));
+    if (slot->command) lines.push_back(line_of(*slot));
   }
   board_.update(lines, totals());
 }

@@ -1,8 +1,8 @@
 // Makes the runs of a grid, several side by side, until all are done or something says stop.
 //
-// Every run is a child process, `nru train --resume` of this same program: a crash takes one run
-// with it and no more, and a run needs nothing of the scheduler to go on from its checkpoint. What
-// is done and how far a run has come is read from its directory (result.json, metrics.csv) and
+// Every run is a command `nru train --resume` of this same program, in a process of its own or as a
+// thread of a worker (launcher.h), and needs nothing of the scheduler to go on from its checkpoint.
+// What is done and how far a run has come is read from its directory (result.json, metrics.csv) and
 // kept nowhere else, so the scheduler itself can be killed at any moment.
 #pragma once
 
@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "experiments/board.h"
-#include "experiments/child.h"
 #include "experiments/job.h"
+#include "experiments/launcher.h"
 #include "experiments/schedule.h"
 
 namespace nru::experiments {
@@ -43,10 +43,11 @@ class Scheduler {
   struct Settings {
     std::size_t slots = 1;
     double time_limit = 0;  // seconds; 0: none
+    bool pin = true;        // a run has cores of its own and a thread on each; else one thread
   };
 
   // Throws nru::Error when a run directory does not fit the plan: nothing was started then.
-  Scheduler(std::vector<Job> jobs, const Settings& settings, Board& board);
+  Scheduler(std::vector<Job> jobs, const Settings& settings, Launcher& launcher, Board& board);
   ~Scheduler();
 
   // Until every job has ended, a signal (passed on to the runs, which save) or the time limit.
@@ -74,6 +75,7 @@ class Scheduler {
   std::vector<std::int64_t> made_;  // updates of each job, as far as known
   GridOutcome outcome_;
   Settings settings_;
+  Launcher& launcher_;
   Board& board_;
   Speeds ended_speeds_;
   std::vector<std::unique_ptr<Slot>> slots_;

@@ -39,7 +39,8 @@ int NruShape::direction_size() const {
 }
 
 bool NruShape::factored_write() const {
-  return !general_write && !multiply_memory && direction == NruDirection::shared && rank() % heads == 0;
+  return !general_write && !multiply_memory && direction == NruDirection::shared &&
+         rank() % heads == 0;
 }
 
 }  // namespace nru::kernels

@@ -173,7 +173,7 @@ int write_thinned(const Collection& collection, const fs::path& folder) {
     const fs::path to = folder / fs::relative(run.directory, collection.root);
     const training::RunPaths from{run.directory}, target{to};
     make_folder(to);
-    copy_text(from.config(), target.config());
+    if (!run.config.empty()) write_file_atomically(target.config(), run.config);
     copy_text(from.result(), target.result());
     if (!run.train.empty() || !run.valid.empty()) {
       write_file_atomically(target.metrics(), thinned_metrics(run));

@@ -66,6 +66,17 @@ void tolerate(Run& run, Action action) {
   }
 }
 
+// Where a run lay says nothing to those who read of it elsewhere: `out` becomes the last two names
+// of its path, under runs/.
+std::string without_folder(const std::string& config) {
+  const std::string key = "\nout = \"";
+  const std::size_t begin = config.find(key), end = config.find('"', begin + key.size());
+  if (begin == std::string::npos || end == std::string::npos) return config;
+  const fs::path out(config.substr(begin + key.size(), end - begin - key.size()));
+  const fs::path portable = fs::path("runs") / out.parent_path().filename() / out.filename();
+  return config.substr(0, begin) + key + portable.string() + config.substr(end);
+}
+
 }  // namespace
 
 const char* to_string(RunState state) {
@@ -107,7 +118,8 @@ void read_run(Run& run) {
     run.state = state_of(run.result->status);
   });
   tolerate(run, [&] {
-    if (is_there(paths.config())) run.config = read_text_file(paths.config(), "configuration");
+    if (is_there(paths.config()))
+      run.config = without_folder(read_text_file(paths.config(), "configuration"));
   });
   tolerate(run, [&] {
     if (is_there(paths.metrics())) read_rows(run, paths.metrics());

@@ -33,7 +33,7 @@ struct Run {
   RunState state = RunState::missing;
   std::string problem;  // one line; empty: none
   std::optional<training::Result> result;
-  std::string config;                   // config.toml as it is
+  std::string config;                   // config.toml, without the folder of its maker
   std::vector<std::string> deviations;  // "lag 20 instead of 100": from what the experiment says
   bool comparable = true;               // false: it deviates in more than how far it went
   bool shortened = false;               // it was to make fewer updates than the experiment says

@@ -19,7 +19,9 @@
 
 #include "tasks/accuracy.h"
 #include "tasks/corpus.h"
+#include "tasks/cuda/rule_batches.h"
 #include "tasks/data_sets.h"
+#include "tasks/lane_rule.h"
 #include "tasks/registry.h"
 
 namespace nru::tasks {
@@ -74,7 +76,7 @@ class CharLm : public Task {
       throw Error(fmt::format("batch_size {} is not possible; choose 1 or more", lanes_));
     corpus_ = load(settings.options);
     for (const Split split : {Split::train, Split::valid, Split::test}) {
-      if (predictions_of(split) >= 1) continue;
+      if (rule(split).predictions() >= 1) continue;
       const std::size_t size = corpus_.of(split).size();
       throw Error(fmt::format(
           "the {} text of {} characters is too short for batch_size {}; {}", to_string(split), size,
@@ -89,28 +91,39 @@ class CharLm : public Task {
   std::int64_t evaluation_batches(Split split) const override { return windows_of(split); }
   std::int64_t updates_per_epoch() const override { return windows_of(Split::train); }
 
+  BatchShape shape(Split split, std::uint64_t index) const override {
+    const LaneRule rule = this->rule(split);
+    const std::int64_t begin = rule.begin(index);
+    BatchShape shape;
+    shape.steps = static_cast<int>(std::min(window_, rule.predictions() - begin));
+    shape.rows = lanes_;
+    shape.carry = begin == 0 ? Carry::nothing : Carry::state;
+    shape.weight_sum = shape.counted_positions();
+    return shape;
+  }
+
   void make_batch(Split split, std::uint64_t index, Batch& batch) const override {
-    const auto window =
-        static_cast<std::int64_t>(index % static_cast<std::uint64_t>(windows_of(split)));
-    const std::int64_t begin = window * window_;
-    batch.steps = static_cast<int>(std::min(window_, predictions_of(split) - begin));
-    batch.rows = lanes_;
-    batch.dense.clear();
-    batch.weights.clear();
-    batch.loss_from = 0;
-    batch.baseline = 0;
-    batch.carry = window == 0 ? Carry::nothing : Carry::state;
-    const std::size_t positions = static_cast<std::size_t>(batch.steps) * lanes_;
-    batch.symbols.resize(positions);
-    batch.targets.resize(positions);
+    batch.reshape(shape(split, index));
     for (int lane = 0; lane < lanes_; ++lane) {
-      const std::int32_t* token = corpus_.of(split).data() + lane * lane_length(split) + begin;
-      for (std::size_t at = lane; at < positions; at += lanes_, ++token) {
+      const std::int32_t* token = corpus_.of(split).data() + rule(split).at(index, 0, lane);
+      for (std::size_t at = lane; at < batch.symbols.size(); at += lanes_, ++token) {
         batch.symbols[at] = token[0];
         batch.targets[at] = token[1];
       }
     }
   }
+
+#ifdef NRU_HAS_CUDA
+  std::unique_ptr<DeviceBatches> device_batches() const override {
+    auto train = on_device(corpus_.of(Split::train));
+    auto valid = on_device(corpus_.of(Split::valid));
+    auto test = on_device(corpus_.of(Split::test));
+    const std::array rules{DeviceText{rule(Split::train), train.data()},
+                           DeviceText{rule(Split::valid), valid.data()},
+                           DeviceText{rule(Split::test), test.data()}};
+    return make_rule_batches(rules, std::move(train), std::move(valid), std::move(test));
+  }
+#endif
 
   Score score(const Batch& batch, std::span<const std::int32_t> predictions) const override {
     return count_right(batch, predictions);
@@ -129,14 +142,10 @@ class CharLm : public Task {
   }
 
  private:
-  std::int64_t lane_length(Split split) const {
-    return static_cast<std::int64_t>(corpus_.of(split).size()) / lanes_;
+  LaneRule rule(Split split) const {
+    return {static_cast<std::int64_t>(corpus_.of(split).size()) / lanes_, window_};
   }
-  // In one lane.
-  std::int64_t predictions_of(Split split) const { return lane_length(split) - 1; }
-  std::int64_t windows_of(Split split) const {
-    return (predictions_of(split) + window_ - 1) / window_;
-  }
+  std::int64_t windows_of(Split split) const { return rule(split).windows(); }
 
   int lanes_;
   std::int64_t window_;

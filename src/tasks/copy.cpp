@@ -22,11 +22,17 @@
 namespace nru::tasks {
 namespace {
 
-class Copy : public RecallTask {
+CopyRule::Labels labels_of(const std::string& name) {
+  return name == "random"       ? CopyRule::Labels::random
+         : name == "random_all" ? CopyRule::Labels::random_all
+                                : CopyRule::Labels::recall;
+}
+
+class Copy : public RuleTask<CopyRule> {
  public:
   explicit Copy(const TaskSettings& settings)
-      : RecallTask(settings, 1),
-        labels_(get<std::string>(settings.options, "labels")),
+      : RuleTask(settings, 1),
+        labels_(labels_of(get<std::string>(settings.options, "labels"))),
         reset_every_(get<std::int64_t>(settings.options, "reset_every")),
         carry_(get<std::string>(settings.options, "carry") == "state" ? Carry::state
                                                                       : Carry::memory) {
@@ -37,36 +43,21 @@ class Copy : public RecallTask {
   }
 
   double baseline() const override {
-    return labels_ == "random_all" ? std::log(output_size()) : guessing() / steps();
+    return labels_ == CopyRule::Labels::random_all ? std::log(output_size()) : guessing() / steps();
   }
   bool carries_state() const override { return reset_every_ > 1; }
 
-  void make_batch(Split split, std::uint64_t index, Batch& batch) const override {
-    clear(batch, steps());
-    batch.baseline = baseline();
-    if (index % static_cast<std::uint64_t>(reset_every_) != 0) batch.carry = carry_;
-    const kernels::Philox random = generator(split);
-    for (int row = 0; row < rows(); ++row) show_and_ask(batch, random, index, row, lag());
-    if (labels_ != "recall") draw_labels(random, index, batch);
+  BatchShape shape(Split, std::uint64_t index) const override {
+    BatchShape shape = plain_shape(steps(), baseline());
+    if (index % static_cast<std::uint64_t>(reset_every_) != 0) shape.carry = carry_;
+    return shape;
   }
 
  private:
-  int steps() const { return lag() + 2 * kRecall; }
+  int steps() const { return CopyRule::steps(lag()); }
+  CopyRule rule(Split split) const override { return {{generator(split)}, lag(), labels_}; }
 
-  void draw_labels(const kernels::Philox& random, std::uint64_t index, Batch& batch) const {
-    const bool all = labels_ == "random_all";
-    for (int step = all ? 0 : steps() - kRecall; step < steps(); ++step) {
-      for (int row = 0; row < rows(); ++row) {
-        const std::uint64_t element =
-            kLabels + static_cast<std::uint64_t>(row) * steps() + static_cast<std::uint64_t>(step);
-        batch.targets[at(step, row)] =
-            static_cast<std::int32_t>(all ? random.below(kSymbols + 1, index, element)
-                                          : 1 + random.below(kSymbols, index, element));
-      }
-    }
-  }
-
-  std::string labels_;
+  CopyRule::Labels labels_;
   std::int64_t reset_every_;
   Carry carry_;
 };

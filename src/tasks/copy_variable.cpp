@@ -8,7 +8,6 @@
 #include <nru/error.h>
 
 #include <algorithm>
-#include <vector>
 
 #include "tasks/recall.h"
 #include "tasks/registry.h"
@@ -16,10 +15,10 @@
 namespace nru::tasks {
 namespace {
 
-class CopyVariable : public RecallTask {
+class CopyVariable : public RuleTask<CopyVariableRule> {
  public:
   explicit CopyVariable(const TaskSettings& settings)
-      : RecallTask(settings, 1),
+      : RuleTask(settings, 1),
         least_(static_cast<int>(
             std::min<std::int64_t>(get<std::int64_t>(settings.options, "lag_min"), 1'000'001))),
         per_row_(get<bool>(settings.options, "per_row")) {
@@ -32,40 +31,32 @@ class CopyVariable : public RecallTask {
   // Expected over the lags.
   double baseline() const override {
     double sum = 0;
-    for (int lag = least_; lag <= this->lag(); ++lag) sum += guessing() / steps(lag);
+    for (int lag = least_; lag <= this->lag(); ++lag) sum += guessing() / CopyRule::steps(lag);
     return sum / (lag() - least_ + 1);
   }
 
   // Batches of long lags have more positions, but no more of the task.
   double evaluation_weight(const Batch& batch) const override { return batch.rows; }
 
-  void make_batch(Split split, std::uint64_t index, Batch& batch) const override {
-    const kernels::Philox random = generator(split);
-    std::vector<int> lags(rows());
-    for (int row = 0; row < rows(); ++row) lags[row] = draw_lag(random, index, per_row_ ? row : 0);
-    clear(batch, steps(*std::max_element(lags.begin(), lags.end())));
-    batch.baseline = 0;
+  BatchShape shape(Split split, std::uint64_t index) const override {
+    const CopyVariableRule rule = this->rule(split);
+    int longest = 0;
+    double baseline = 0, weight_sum = 0;
     for (int row = 0; row < rows(); ++row) {
-      show_and_ask(batch, random, index, row, lags[row]);
-      batch.baseline += guessing() / steps(lags[row]) / rows();
+      const int lag = rule.row(index, row).lag;
+      longest = std::max(longest, lag);
+      baseline += guessing() / CopyRule::steps(lag) / rows();
+      weight_sum += static_cast<double>(CopyVariableRule::weight(lag)) * CopyRule::steps(lag);
     }
-    if (per_row_) weigh_rows(lags, batch);
+    BatchShape shape = plain_shape(CopyRule::steps(longest), baseline);
+    shape.weighted = per_row_;
+    if (per_row_) shape.weight_sum = weight_sum;
+    return shape;
   }
 
  private:
-  static int steps(int lag) { return lag + 2 * kRecall; }
-
-  int draw_lag(const kernels::Philox& random, std::uint64_t index, int row) const {
-    const auto lags = static_cast<std::uint32_t>(lag() - least_ + 1);
-    return least_ + static_cast<int>(random.below(lags, index, kLags + row));
-  }
-
-  void weigh_rows(const std::vector<int>& lags, Batch& batch) const {
-    batch.weights.assign(batch.targets.size(), 0.0f);
-    for (int row = 0; row < rows(); ++row) {
-      const float weight = 1.0f / static_cast<float>(steps(lags[row]));
-      for (int step = 0; step < steps(lags[row]); ++step) batch.weights[at(step, row)] = weight;
-    }
+  CopyVariableRule rule(Split split) const override {
+    return {{generator(split)}, least_, lag(), per_row_};
   }
 
   int least_;

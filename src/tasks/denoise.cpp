@@ -6,58 +6,26 @@
 //
 // Only the recall counts in the loss, as in the authors' code: the baseline is ln 8 per symbol.
 // With `loss_all` every position counts (blank before the recall), and it is 10 ln 8 / (T+11).
-#include <algorithm>
-#include <array>
-#include <cmath>
-
 #include "tasks/recall.h"
 #include "tasks/registry.h"
 
 namespace nru::tasks {
 namespace {
 
-class Denoise : public RecallTask {
+class Denoise : public RuleTask<DenoiseRule> {
  public:
   explicit Denoise(const TaskSettings& settings)
-      : RecallTask(settings, kRecall), loss_all_(get<bool>(settings.options, "loss_all")) {}
+      : RuleTask(settings, kRecall), loss_all_(get<bool>(settings.options, "loss_all")) {}
 
   double baseline() const override { return guessing() / (loss_all_ ? steps() : kRecall); }
 
-  void make_batch(Split split, std::uint64_t index, Batch& batch) const override {
-    clear(batch, steps());
-    batch.baseline = baseline();
-    batch.loss_from = loss_all_ ? 0 : lag() + 1;
-    const kernels::Philox random = generator(split);
-    for (int row = 0; row < rows(); ++row) {
-      const auto places = draw_places(random, index, row);
-      for (int i = 0; i < kRecall; ++i) {
-        const int shown = symbol(random, index, row, i);
-        batch.symbols[at(places[i], row)] = shown;
-        batch.targets[at(lag() + 1 + i, row)] = shown;
-      }
-      batch.symbols[at(lag(), row)] = kMarker;
-    }
+  BatchShape shape(Split, std::uint64_t) const override {
+    return plain_shape(steps(), baseline(), loss_all_ ? 0 : lag() + 1);
   }
 
  private:
-  int steps() const { return lag() + 1 + kRecall; }
-
-  // Ten different steps of 0..T-1 in increasing order, every choice equally likely. Floyd's way:
-  // one draw each, no rejection; a step drawn twice is replaced by the largest one allowed so far.
-  std::array<int, kRecall> draw_places(const kernels::Philox& random, std::uint64_t index,
-                                       int row) const {
-    std::array<int, kRecall> places{};
-    for (int i = 0; i < kRecall; ++i) {
-      const int last = lag() - kRecall + i;
-      const std::uint64_t element = kPlaces + static_cast<std::uint64_t>(row) * kRecall + i;
-      const int place =
-          static_cast<int>(random.below(static_cast<std::uint32_t>(last + 1), index, element));
-      const auto end = places.begin() + i;
-      places[i] = std::find(places.begin(), end, place) == end ? place : last;
-    }
-    std::sort(places.begin(), places.end());
-    return places;
-  }
+  int steps() const { return DenoiseRule::steps(lag()); }
+  DenoiseRule rule(Split split) const override { return {{generator(split)}, lag()}; }
 
   bool loss_all_;
 };

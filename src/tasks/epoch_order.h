@@ -21,7 +21,7 @@ class EpochOrder {
   }
 
   // The item at this place (< n) of the epoch.
-  std::uint32_t at(std::uint64_t epoch, std::uint32_t place) const {
+  NRU_HOST_DEVICE std::uint32_t at(std::uint64_t epoch, std::uint32_t place) const {
     std::uint32_t item = place;
     do {
       item = mix(epoch, item);
@@ -33,7 +33,7 @@ class EpochOrder {
   // Four rounds already look random to any test that cannot choose its inputs; more are cheap.
   static constexpr std::uint64_t kRounds = 8;
 
-  std::uint32_t mix(std::uint64_t epoch, std::uint32_t value) const {
+  NRU_HOST_DEVICE std::uint32_t mix(std::uint64_t epoch, std::uint32_t value) const {
     const std::uint32_t mask = (std::uint32_t{1} << half_bits_) - 1;
     std::uint32_t left = value >> half_bits_, right = value & mask;
     for (std::uint64_t round = 0; round < kRounds; ++round) {

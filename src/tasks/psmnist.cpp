@@ -19,9 +19,10 @@
 #include <stdexcept>
 
 #include "tasks/accuracy.h"
+#include "tasks/cuda/rule_batches.h"
 #include "tasks/data_sets.h"
-#include "tasks/epoch_order.h"
 #include "tasks/idx.h"
+#include "tasks/image_rule.h"
 #include "tasks/numpy_random.h"
 #include "tasks/registry.h"
 
@@ -50,34 +51,55 @@ class PsMnist : public Task {
     return (size_of(split) + kEvaluationRows - 1) / kEvaluationRows;
   }
 
-  void make_batch(Split split, std::uint64_t index, Batch& batch) const override {
+  BatchShape shape(Split split, std::uint64_t index) const override {
     if (split != Split::train && index >= static_cast<std::uint64_t>(evaluation_batches(split)))
       throw std::out_of_range("no such batch in this split");
-    const std::int64_t begin = static_cast<std::int64_t>(index) * kEvaluationRows;
-    batch.steps = kSteps;
-    batch.rows =
-        split == Split::train
-            ? rows_
-            : static_cast<int>(std::min<std::int64_t>(kEvaluationRows, size_of(split) - begin));
-    batch.symbols.clear();
-    batch.weights.clear();
-    batch.loss_from = kSteps - 1;
-    batch.baseline = 0;
-    batch.carry = Carry::nothing;
-    const std::size_t positions = static_cast<std::size_t>(kSteps) * batch.rows;
-    batch.dense.resize(positions);
-    batch.targets.assign(positions, 0);
+    BatchShape shape;
+    shape.steps = kSteps;
+    shape.rows = rows_;
+    if (split != Split::train) {
+      const std::int64_t begin = static_cast<std::int64_t>(index) * kEvaluationRows;
+      shape.rows =
+          static_cast<int>(std::min<std::int64_t>(kEvaluationRows, size_of(split) - begin));
+    }
+    shape.loss_from = kSteps - 1;
+    shape.dense_width = 1;
+    shape.weight_sum = shape.counted_positions();
+    return shape;
+  }
 
-    const LabelledImages& images = split == Split::test ? test_ : train_;
+  void make_batch(Split split, std::uint64_t index, Batch& batch) const override {
+    batch.reshape(shape(split, index));
+    std::fill(batch.targets.begin(), batch.targets.end(), 0);
+    std::int32_t* const digits = batch.targets.data() + (kSteps - 1) * batch.rows;
+    const ImageRule rule = this->rule(split);
     for (int row = 0; row < batch.rows; ++row) {
-      const std::int64_t image = split == Split::train ? in_epoch(index, row)
-                                 : split == Split::valid
-                                     ? image_order_[train_images() + begin + row]
-                                     : begin + row;
-      fill_row(images.image(image), row, batch);
-      batch.targets[positions - batch.rows + row] = images.labels[image];
+      const std::uint32_t image = rule.image(index, row);
+      fill_row(pixels_of(image), row, batch);
+      digits[row] = digit_of(image);
     }
   }
+
+#ifdef NRU_HAS_CUDA
+  // The pixels of each image go there in the order of the steps.
+  std::unique_ptr<DeviceBatches> device_batches() const override {
+    const auto images = static_cast<std::uint32_t>(train_.count + test_.count);
+    std::vector<unsigned char> pixels;
+    std::vector<std::int32_t> digits;
+    pixels.reserve(static_cast<std::size_t>(images) * kPixels);
+    for (std::uint32_t image = 0; image < images; ++image) {
+      for (const int pixel : pixel_at_step_) pixels.push_back(pixels_of(image)[pixel]);
+      digits.push_back(digit_of(image));
+    }
+    auto pixels_there = on_device(pixels);
+    auto digits_there = on_device(digits);
+    const auto there = [&](Split split) {
+      return DeviceImages{rule(split), kPixels, pixels_there.data(), digits_there.data()};
+    };
+    const std::array rules{there(Split::train), there(Split::valid), there(Split::test)};
+    return make_rule_batches(rules, std::move(pixels_there), std::move(digits_there));
+  }
+#endif
 
   Score score(const Batch& batch, std::span<const std::int32_t> predictions) const override {
     return count_right(batch, predictions);
@@ -123,17 +145,28 @@ class PsMnist : public Task {
                                    : test_.count;
   }
 
-  // The image that row `row` of update `index` sees.
-  std::int32_t in_epoch(std::uint64_t index, int row) const {
-    const auto per_epoch = static_cast<std::uint64_t>(updates_per_epoch());
-    const auto place = static_cast<std::uint32_t>(index % per_epoch * rows_ + row);
-    return image_order_[order_.at(index / per_epoch, place)];
+  ImageRule rule(Split split) const {
+    const bool train = split == Split::train;
+    const auto first = train ? 0 : split == Split::valid ? train_images() : train_.count;
+    return {order_, train, static_cast<std::uint32_t>(first),
+            static_cast<std::uint32_t>(train ? rows_ : kEvaluationRows),
+            static_cast<std::uint64_t>(evaluation_batches(split))};
+  }
+
+  // Of an image by its number in the order train, valid, test.
+  const unsigned char* pixels_of(std::uint32_t image) const {
+    const std::uint32_t count = static_cast<std::uint32_t>(train_.count);
+    return image < count ? train_.image(image_order_[image]) : test_.image(image - count);
+  }
+  std::int32_t digit_of(std::uint32_t image) const {
+    const std::uint32_t count = static_cast<std::uint32_t>(train_.count);
+    return image < count ? train_.labels[image_order_[image]] : test_.labels[image - count];
   }
 
   void fill_row(const unsigned char* pixels, int row, Batch& batch) const {
     float* to = batch.dense.data() + row;  // [T,B]
     for (const int pixel : pixel_at_step_) {
-      *to = static_cast<float>(pixels[pixel]) / 255.0f;
+      *to = ImageRule::brightness(pixels[pixel]);
       to += batch.rows;
     }
     *to = 0;

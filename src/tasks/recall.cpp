@@ -60,21 +60,14 @@ kernels::Philox RecallTask::generator(Split split) const { return {seed_, stream
 
 double RecallTask::guessing() { return kRecall * std::log(kSymbols); }
 
-int RecallTask::symbol(const kernels::Philox& random, std::uint64_t index, int row, int i) {
-  const std::uint64_t element = static_cast<std::uint64_t>(row) * kRecall + i;
-  return 1 + static_cast<int>(random.below(kSymbols, index, element));
-}
-
-void RecallTask::clear(Batch& batch, int steps) const {
-  batch.steps = steps;
-  batch.rows = rows_;
-  batch.dense.clear();
-  batch.weights.clear();
-  batch.loss_from = 0;
-  batch.carry = Carry::nothing;
-  const std::size_t positions = static_cast<std::size_t>(steps) * rows_;
-  batch.symbols.assign(positions, kBlank);
-  batch.targets.assign(positions, kBlank);
+BatchShape RecallTask::plain_shape(int steps, double baseline, int loss_from) const {
+  BatchShape shape;
+  shape.steps = steps;
+  shape.rows = rows_;
+  shape.loss_from = loss_from;
+  shape.baseline = baseline;
+  shape.weight_sum = shape.counted_positions();
+  return shape;
 }
 
 Score RecallTask::score(const Batch& batch, std::span<const std::int32_t> predictions) const {
@@ -108,17 +101,6 @@ std::vector<Stretch> RecallTask::stretches(const Batch& batch) const {
   const int recall = marker + 1, end = recall + kRecall;
   if (shown < kRecall) return {{"symbols and blanks", 0, recall}, {"recall", recall, end}};
   return {{"symbols", 0, kRecall}, {"blanks", kRecall, recall}, {"recall", recall, end}};
-}
-
-void RecallTask::show_and_ask(Batch& batch, const kernels::Philox& random, std::uint64_t index,
-                              int row, int lag) const {
-  const int ask = lag + kRecall;
-  for (int i = 0; i < kRecall; ++i) {
-    const int shown = symbol(random, index, row, i);
-    batch.symbols[at(i, row)] = shown;
-    batch.targets[at(ask + i, row)] = shown;
-  }
-  batch.symbols[at(ask - 1, row)] = kMarker;
 }
 
 }  // namespace nru::tasks

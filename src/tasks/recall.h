@@ -5,23 +5,26 @@
 // sequence, spread over the positions that count.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "kernels/philox.h"
+#include "tasks/cuda/rule_batches.h"
+#include "tasks/recall_rules.h"
 #include "tasks/task.h"
 
 namespace nru::tasks {
 
 class RecallTask : public Task {
  public:
-  static constexpr int kRecall = 10;  // symbols to remember
-  static constexpr int kSymbols = 8;  // different ones
-  static constexpr int kBlank = 0;
-  static constexpr int kMarker = kSymbols + 1;
+  static constexpr int kRecall = RecallRule::kRecall;
+  static constexpr int kSymbols = RecallRule::kSymbols;
+  static constexpr int kBlank = RecallRule::kBlank;
+  static constexpr int kMarker = RecallRule::kMarker;
 
   // What the tables say of every such task: sizes, budget, the option evaluation_batches.
   static TaskInfo info(std::string name, std::string summary);
@@ -49,29 +52,44 @@ class RecallTask : public Task {
   // Nats that a sequence costs a predictor without memory.
   static double guessing();
 
-  // All blank, nothing masked.
-  void clear(Batch& batch, int steps) const;
+  // All positions from loss_from on count alike.
+  BatchShape plain_shape(int steps, double baseline, int loss_from = 0) const;
+
   std::size_t at(int step, int row) const { return static_cast<std::size_t>(step) * rows_ + row; }
-
-  // Symbol i of a row: 1..8.
-  static int symbol(const kernels::Philox& random, std::uint64_t index, int row, int i);
-
-  // Copying memory in one row: the row's symbols in steps 0..9, the marker `lag` steps after the
-  // last, and the symbols as targets behind it.
-  void show_and_ask(Batch& batch, const kernels::Philox& random, std::uint64_t index, int row,
-                    int lag) const;
-
-  // Numbers of a batch other than its symbols are drawn from elements that no symbol reaches, so
-  // that a row's numbers do not depend on how many rows there are.
-  static constexpr std::uint64_t kLags = std::uint64_t{1} << 40;
-  static constexpr std::uint64_t kPlaces = std::uint64_t{2} << 40;
-  static constexpr std::uint64_t kLabels = std::uint64_t{3} << 40;
 
  private:
   std::uint64_t seed_;
   int rows_;
   int lag_;
   std::int64_t evaluation_batches_;
+};
+
+// Such a task from its rule (recall_rules.h): what is left to it are its options and shapes.
+template <class Rule>
+class RuleTask : public RecallTask {
+ public:
+  void make_batch(Split split, std::uint64_t index, Batch& batch) const override {
+    batch.reshape(shape(split, index));
+    const Rule rule = this->rule(split);
+    for (int row = 0; row < batch.rows; ++row) {
+      const typename Rule::Row drawn = rule.row(index, row);
+      for (int step = 0; step < batch.steps; ++step) {
+        const RecallRule::Position position = rule.at(index, row, drawn, step);
+        batch.symbols[at(step, row)] = position.symbol;
+        batch.targets[at(step, row)] = position.target;
+        if (!batch.weights.empty()) batch.weights[at(step, row)] = position.weight;
+      }
+    }
+  }
+#ifdef NRU_HAS_CUDA
+  std::unique_ptr<DeviceBatches> device_batches() const override {
+    return make_rule_batches(std::array{rule(Split::train), rule(Split::valid), rule(Split::test)});
+  }
+#endif
+
+ protected:
+  using RecallTask::RecallTask;
+  virtual Rule rule(Split split) const = 0;
 };
 
 }  // namespace nru::tasks

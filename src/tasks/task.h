@@ -21,6 +21,8 @@
 
 namespace nru::tasks {
 
+class DeviceBatches;  // tasks/cuda/device_batches.h
+
 enum class Split { train, valid, test };
 
 // What a batch starts from. The state that goes on is that of the batch before it in the same
@@ -33,21 +35,42 @@ enum class Carry {
 
 const char* to_string(Split split);
 
-// One minibatch, time-major. The loss of a batch is sum(w * cross_entropy) / sum(w) over its
-// positions, with w = 0 before loss_from and `weights` (or 1 where that is empty) from there on.
-struct Batch {
+// What holds of a batch whether its arrays are filled or not. The loss of a batch is
+// sum(w * cross_entropy) / sum(w) over its positions, with w = 0 before loss_from and the batch's
+// weights (or 1 where it has none) from there on.
+struct BatchFrame {
   int steps = 0;
   int rows = 0;
+  int loss_from = 0;    // first step that counts in the loss
+  double baseline = 0;  // loss of the memory-less predictor on this batch; 0: none is defined
+  Carry carry = Carry::nothing;
+
+  // From loss_from on: sum(w) without weights.
+  double counted_positions() const { return static_cast<double>(steps - loss_from) * rows; }
+  bool operator==(const BatchFrame&) const = default;
+};
+
+// What whoever lays out memory for a batch, or has it made on a device, must know of it.
+struct BatchShape : BatchFrame {
+  int dense_width = 0;    // I of the dense input; 0: symbols
+  bool weighted = false;  // has weights of its own
+  double weight_sum = 0;  // sum(w)
+
+  bool operator==(const BatchShape&) const = default;
+};
+
+// One minibatch, time-major.
+struct Batch : BatchFrame {
   // Exactly one of the two inputs is filled.
   std::vector<std::int32_t> symbols;  // [T,B] class ids, fed one-hot or through an embedding
   std::vector<float> dense;           // [T,B,I] real-valued input
   std::vector<std::int32_t> targets;  // [T,B] class ids; read only where the loss counts
-  int loss_from = 0;                  // first step that counts in the loss
   std::vector<float> weights;         // [T,B], or empty: every position from loss_from counts alike
-  double baseline = 0;  // loss of the memory-less predictor on this batch; 0: none is defined
-  Carry carry = Carry::nothing;
 
   double weight_sum() const;  // sum(w): the batch's weight in a mean over batches
+  BatchShape shape() const;
+  // Takes this shape; the arrays that it needs have their sizes and any values, the others none.
+  void reshape(const BatchShape& shape);
 };
 
 // Counts made from predictions. Counts, not rates, so that batches of unequal size add up exactly.
@@ -83,6 +106,12 @@ class Task {
   // Fills `batch` anew and reuses its memory. For Split::train, index counts updates from 0; for
   // the others it counts the batches of one evaluation, 0 .. evaluation_batches(split)-1.
   virtual void make_batch(Split split, std::uint64_t index, Batch& batch) const = 0;
+  // The shape of that batch. Made from the batch itself unless a task knows better: a trainer whose
+  // batches are made on a device asks for it before every update.
+  virtual BatchShape shape(Split split, std::uint64_t index) const;
+  // Makes the same batches on the current CUDA device; null where the task cannot, or the build has
+  // no CUDA. Holds its own copy of what it needs of the task.
+  virtual std::unique_ptr<DeviceBatches> device_batches() const;
   // Whether any training batch carries something, so that a checkpoint must hold it.
   virtual bool carries_state() const { return false; }
   virtual std::int64_t evaluation_batches(Split split) const = 0;

@@ -7,7 +7,9 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "kernels/cpu/gemm.h"
 #include "kernels/program.h"
+#include "training/updater.h"
 
 namespace nru::training {
 namespace {
@@ -26,6 +28,17 @@ Engine::Engine(const Model& model) {
     if (program->parts[p].kind == kernels::PartKind::state)
       is_output_.push_back(static_cast<int>(p) == program->output);
   }
+}
+
+Engine::~Engine() = default;
+
+std::unique_ptr<Updater> Engine::make_updater(const tasks::Task& task, FlatParameters& parameters,
+                                              Optimizer& optimizer) {
+  return make_host_updater(task, *this, parameters, optimizer);
+}
+
+std::string Engine::device() const {
+  return fmt::format("cpu ({})", kernels::linear_ops<float>().target);
 }
 
 CarriedState Engine::start(const tasks::Batch& batch, const CarriedState& carried) const {

@@ -1,13 +1,15 @@
 // Loss and gradients of a batch: what training asks of a backend.
 //
 // The fused engine drives the sequence kernels with the output layer folded in; the reference
-// engine goes through the layer in torch operations and autograd. Both leave the gradients in the
-// flat buffer, so the rest of training does not know which one runs.
+// engine goes through the layer in torch operations and autograd; the CUDA engine does on a device
+// what the fused one does. All leave the gradients in the flat buffer, so the rest of training does
+// not know which one runs.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -28,16 +30,26 @@ struct StepOutcome {
 // an empty part: zero.
 using CarriedState = std::vector<std::vector<float>>;
 
+class Optimizer;
+class Updater;
+
 class Engine {
  public:
   explicit Engine(const Model& model);
-  virtual ~Engine() = default;
+  virtual ~Engine();
 
   // Fills the flat gradients.
   StepOutcome compute_gradients(const tasks::Batch& batch);
   // predictions, if not null, becomes [T,B]: the most likely class from batch.loss_from on.
   // Evaluation carries a state of its own from batch to batch and leaves that of training alone.
   StepOutcome evaluate(const tasks::Batch& batch, std::vector<std::int32_t>* predictions);
+
+  // Makes the updates of a run with this engine. All arguments must outlive it.
+  virtual std::unique_ptr<Updater> make_updater(const tasks::Task& task, FlatParameters& parameters,
+                                                Optimizer& optimizer);
+
+  // What it runs on, for people: "cpu (AVX3)", "cuda (NVIDIA H200)".
+  virtual std::string device() const;
 
   // What the next training batch would carry on from.
   const CarriedState& carried() const { return training_; }
@@ -65,7 +77,7 @@ class Engine {
 
 enum class EngineKind { fused, reference };
 
-// threads 0: all cores. The model's parameters must live in `parameters`.
+// threads 0: all cores. The model's parameters must live in `parameters`. (CUDA: cuda_engine.h)
 std::unique_ptr<Engine> make_fused_engine(Model model, FlatParameters& parameters, int threads);
 std::unique_ptr<Engine> make_reference_engine(Model model, FlatParameters& parameters, int threads);
 std::unique_ptr<Engine> make_engine(EngineKind kind, Model model, FlatParameters& parameters,

@@ -19,6 +19,8 @@ class Optimizer {
   // One update from the gradients; `norm` is theirs.
   void step(double norm);
 
+  const kernels::AdamSettings& settings() const { return settings_; }
+  double clip_norm() const { return clip_norm_; }
   std::int64_t steps() const { return steps_; }
   void set_steps(std::int64_t steps) { steps_ = steps; }
   std::vector<float>& m() { return m_; }

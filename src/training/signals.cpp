@@ -1,20 +1,28 @@
 #include "training/signals.h"
 
+#include <atomic>
 #include <csignal>
+#include <mutex>
 
 namespace nru::training {
 namespace {
 
-volatile std::sig_atomic_t first_signal = 0;
+std::atomic<int> first_signal{0};
+static_assert(std::atomic<int>::is_always_lock_free);  // a handler may use it
+std::mutex guards_mutex;
+int guards = 0;  // alive
 struct sigaction previous_int, previous_term;
 
 void remember(int number) {
-  if (first_signal == 0) first_signal = number;
+  int none = 0;
+  first_signal.compare_exchange_strong(none, number);
 }
 
 }  // namespace
 
 SignalGuard::SignalGuard() {
+  const std::lock_guard lock(guards_mutex);
+  if (guards++ > 0) return;
   first_signal = 0;
   struct sigaction action {};
   action.sa_handler = remember;
@@ -25,6 +33,8 @@ SignalGuard::SignalGuard() {
 }
 
 SignalGuard::~SignalGuard() {
+  const std::lock_guard lock(guards_mutex);
+  if (--guards > 0) return;
   sigaction(SIGINT, &previous_int, nullptr);
   sigaction(SIGTERM, &previous_term, nullptr);
 }

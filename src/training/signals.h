@@ -3,8 +3,10 @@
 
 namespace nru::training {
 
-// While one lives, the two signals only set a flag. A second signal of the same kind ends the
-// process at once, in case saving hangs.
+// While one lives, the two signals only set a flag, which all threads see. A second signal of the
+// same kind ends the process at once, in case saving hangs. Guards may live side by side and inside
+// one another: the first of them starts with a clean flag, and with the last the signals have their
+// old effect again.
 class SignalGuard {
  public:
   SignalGuard();

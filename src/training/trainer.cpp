@@ -9,7 +9,7 @@
 #include <filesystem>
 
 #include "cells/registry.h"
-#include "kernels/cpu/gemm.h"
+#include "training/cuda_engine.h"
 #include "training/signals.h"
 
 namespace nru::training {
@@ -31,12 +31,18 @@ ModelSettings model_settings(const RunConfig& config, const tasks::Task& task) {
           task.embedding_size()};
 }
 
-RunConfig checked_device(const RunConfig& config) {
-  if (config.device != "cpu") {
-    throw Error(fmt::format("this build trains on the CPU only, got device = '{}'; use device=cpu",
-                            config.device));
+std::unique_ptr<Engine> engine_of(const RunConfig& config, Model model,
+                                  FlatParameters& parameters) {
+  const bool fused = config.backend == "fused";
+  if (config.device == "cpu") {
+    return make_engine(fused ? EngineKind::fused : EngineKind::reference, model, parameters,
+                       static_cast<int>(config.threads));
   }
-  return config;
+  if (!fused) {
+    throw Error(fmt::format("backend '{}' trains on the CPU alone; use backend=fused or device=cpu",
+                            config.backend));
+  }
+  return make_cuda_engine(model, parameters, config.device);
 }
 
 RunDirectory open_directory(const RunConfig& config, bool resume) {
@@ -53,13 +59,12 @@ CellDefaults cell_defaults(const std::string& name) {
 }
 
 Setup::Setup(const RunConfig& c)
-    : config(checked_device(c)),
+    : config(c),
       task_info(&tasks::find_task(c.task)),
       task(task_info->make(task_settings(c))),
       model(model_settings(c, *task)),
       parameters(*model),
-      engine(make_engine(c.backend == "fused" ? EngineKind::fused : EngineKind::reference, model,
-                         parameters, static_cast<int>(c.threads))) {}
+      engine(engine_of(c, model, parameters)) {}
 
 Trainer::Trainer(const RunConfig& config, bool resume)
     : setup_(config),
@@ -83,6 +88,7 @@ Trainer::Trainer(const RunConfig& config, bool resume)
   evaluate_every_ = config.evaluate_every > 0 ? config.evaluate_every
                     : per_epoch > 0           ? per_epoch
                                               : total_updates_;
+  updater_ = setup_.engine->make_updater(*setup_.task, setup_.parameters, optimizer_);
   directory_.record(config);
   started_ = clock_seconds();
   seconds_before_ = state_.seconds;
@@ -103,6 +109,7 @@ void Trainer::log() {
 
 void Trainer::save() {
   metrics_.sync();
+  updater_->fetch();
   state_.seconds = seconds();
   if (setup_.task->carries_state()) state_.carried = setup_.engine->carried();
   save_checkpoint(paths().checkpoint(), setup_.parameters, optimizer_, state_);
@@ -124,6 +131,7 @@ bool Trainer::better(const Metrics& valid) const {
 // Keeps the weights where `valid` is the best so far.
 void Trainer::select(const Metrics& valid) {
   if (!better(valid)) return;
+  updater_->fetch();
   state_.best = {state_.update, valid, std::nullopt};
   std::map<std::string, std::string> metadata = setup_.task->metadata();
   metadata["task"] = setup_.config.task;
@@ -138,37 +146,38 @@ void Trainer::evaluate_and_select() {
   select(valid.metrics());
 }
 
-Trainer::Stop Trainer::skip_update(const StepOutcome& outcome, double norm) {
-  state_.window.add_skipped(outcome.overflows);
-  if (batch_.baseline > 0) state_.tracker.add(INFINITY);
+Trainer::Stop Trainer::skip_update(const UpdateOutcome& outcome) {
+  state_.window.add_skipped(outcome.step.overflows);
+  if (outcome.baseline > 0) state_.tracker.add(INFINITY);
   if (++state_.skipped_in_a_row < kMostSkipped) return Stop::none;
   message_ = fmt::format(
       "{} updates in a row had a non-finite loss or gradient, the last at update {} (loss {}, "
       "gradient norm {})",
-      kMostSkipped, state_.update, outcome.loss, norm);
+      kMostSkipped, state_.update, outcome.step.loss, outcome.norm);
   return Stop::diverged;
 }
 
-Trainer::Stop Trainer::update_once() {
-  setup_.task->make_batch(tasks::Split::train, static_cast<std::uint64_t>(state_.update), batch_);
-  const StepOutcome outcome = setup_.engine->compute_gradients(batch_);
-  const double norm = optimizer_.gradient_norm();
+// Takes one update into the run's records.
+Trainer::Stop Trainer::absorb(const UpdateOutcome& outcome, Progress& progress) {
   ++state_.update;
-  if (!std::isfinite(outcome.loss) || !std::isfinite(norm)) return skip_update(outcome, norm);
+  if (!outcome.applied()) return skip_update(outcome);
   state_.skipped_in_a_row = 0;
-  optimizer_.step(norm);
-  const std::string bad = setup_.parameters.first_non_finite();
-  if (!bad.empty()) {
-    message_ = fmt::format("parameter '{}' became non-finite at update {}", bad, state_.update);
+  if (!outcome.bad_parameter.empty()) {
+    message_ = fmt::format("parameter '{}' became non-finite at update {}", outcome.bad_parameter,
+                           state_.update);
     return Stop::diverged;
   }
+  const StepOutcome& step = outcome.step;
   std::optional<double> relative;
-  if (batch_.baseline > 0) {
-    relative = outcome.loss / batch_.baseline;
+  if (outcome.baseline > 0) {
+    relative = step.loss / outcome.baseline;
     state_.tracker.add(*relative);
+    if (state_.tracker.solved_at() == state_.tracker.updates()) {
+      progress.message(fmt::format("solved at update {}", format_count(state_.update)));
+    }
   }
-  state_.window.add(outcome.loss, relative, norm, outcome.max_memory, outcome.max_hidden,
-                    outcome.overflows);
+  state_.window.add(step.loss, relative, outcome.norm, step.max_memory, step.max_hidden,
+                    step.overflows);
   return Stop::none;
 }
 
@@ -187,12 +196,20 @@ Trainer::Stop Trainer::reason_to_stop() const {
   return Stop::none;
 }
 
-void Trainer::after_update(Progress& progress) {
+// All that looks at the state of the run (lines of metrics, evaluations, checkpoints) does so after
+// a multiple of some number of updates.
+std::int64_t Trainer::updates_until_next_look() const {
+  const RunConfig& config = setup_.config;
+  std::int64_t count = std::min(total_updates_ - state_.update, updater_->most_at_once());
+  for (const std::int64_t every : {config.log_every, evaluate_every_, config.checkpoint_every}) {
+    if (every > 0) count = std::min(count, every - state_.update % every);
+  }
+  return count;
+}
+
+void Trainer::after_updates(Progress& progress) {
   const RunConfig& config = setup_.config;
   progress.update({state_.update, state_.window.mean_loss(), state_.window.mean_relative_loss()});
-  if (state_.tracker.solved_at() == state_.tracker.updates()) {
-    progress.message(fmt::format("solved at update {}", format_count(state_.update)));
-  }
   if (state_.update % config.log_every == 0) log();
   if (state_.update % evaluate_every_ == 0) evaluate_and_select();
   if (config.checkpoint_every > 0 && state_.update % config.checkpoint_every == 0) save();
@@ -204,8 +221,12 @@ Trainer::Outcome Trainer::run(Progress& progress) {
   while (stop == Stop::none) {
     stop = reason_to_stop();
     if (stop != Stop::none) break;
-    stop = update_once();
-    if (stop == Stop::none) after_update(progress);
+    outcomes_.clear();
+    updater_->run(state_.update, updates_until_next_look(), outcomes_);
+    for (std::size_t i = 0; i < outcomes_.size() && stop == Stop::none; ++i) {
+      stop = absorb(outcomes_[i], progress);
+    }
+    if (stop == Stop::none) after_updates(progress);
   }
   progress.finish();
   Outcome outcome;
@@ -229,11 +250,14 @@ Trainer::Outcome Trainer::run(Progress& progress) {
 }
 
 Metrics Trainer::test_of_best() {
+  updater_->fetch();
   const std::vector<float> last(setup_.parameters.values(),
                                 setup_.parameters.values() + setup_.parameters.size());
   load_weights(paths().best(), setup_.parameters);
+  updater_->publish();
   const Metrics test = evaluate(*setup_.engine, *setup_.task, tasks::Split::test).metrics();
   std::copy(last.begin(), last.end(), setup_.parameters.values());
+  updater_->publish();
   return test;
 }
 
@@ -262,7 +286,7 @@ Result Trainer::finish(RunStatus status, bool evaluate_splits) {
   result.solved_at_1pct = state_.tracker.solved_at_1pct();
   result.spikes = state_.tracker.spikes();
   result.preset = config.preset;
-  result.device = fmt::format("cpu ({})", kernels::linear_ops<float>().target);
+  result.device = setup_.engine->device();
   result.commit = commit();
   result.versions = {{"nru", version()}, {"torch", TORCH_VERSION}};
   if (evaluate_splits) {

@@ -13,6 +13,7 @@
 #include "training/evaluation.h"
 #include "training/progress.h"
 #include "training/run_directory.h"
+#include "training/updater.h"
 
 namespace nru::training {
 
@@ -55,9 +56,10 @@ class Trainer {
   enum class Stop { none, finished, solved, signal, time, diverged };
   bool learned() const;  // and the configuration says to stop then
   Stop reason_to_stop() const;
-  Stop update_once();
-  void after_update(Progress& progress);
-  Stop skip_update(const StepOutcome& outcome, double norm);
+  std::int64_t updates_until_next_look() const;
+  Stop absorb(const UpdateOutcome& outcome, Progress& progress);
+  Stop skip_update(const UpdateOutcome& outcome);
+  void after_updates(Progress& progress);
   void log();
   void evaluate_and_select();
   void save();
@@ -76,7 +78,8 @@ class Trainer {
   MetricsWriter metrics_;
   std::int64_t total_updates_ = 0;
   std::int64_t evaluate_every_ = 0;
-  tasks::Batch batch_;
+  std::unique_ptr<Updater> updater_;
+  std::vector<UpdateOutcome> outcomes_;
   double started_ = 0;         // clock at construction
   double seconds_before_ = 0;  // of earlier processes
   std::string message_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <nru/torch_all.h>
 
 #include <string>
 #include <tuple>

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <limits>
 
 #include "cases.h"
+#include "float_errors.h"
 #include "runs.h"
 
 namespace nru {
@@ -154,40 +154,6 @@ TEST_P(Gradients, FusedEqualsReferenceFromTheZeroState) {
   expect_close(got.gradients, expected.gradients, 1e-10);
 }
 
-// A fused float32 result may err at most twice (values) or three times (gradients) as much against
-// float64 as the same equations in float32 torch operations.
-//
-// The error of a tensor is its largest one, relative to the largest value; half a unit in the last
-// place is granted to both, since rounding the exact result costs as much. Which of two equally
-// good codes comes closer on one problem is chance (an ill-conditioned row multiplies whatever
-// rounding it met first), hence the geometric mean over many problems.
-class FloatErrors {
- public:
-  void add(const std::vector<Named>& exact, const std::vector<Named>& plain,
-           const std::vector<Named>& fused) {
-    ++problems_;
-    logs_.resize(exact.size());
-    for (std::size_t i = 0; i < exact.size(); ++i) {
-      logs_[i].plain += std::log(error(plain[i].value, exact[i].value));
-      logs_[i].fused += std::log(error(fused[i].value, exact[i].value));
-    }
-  }
-  double plain(std::size_t i) const { return std::exp(logs_[i].plain / problems_); }
-  double fused(std::size_t i) const { return std::exp(logs_[i].fused / problems_); }
-
- private:
-  static double error(const Tensor& of, const Tensor& exact) {
-    const double scale = std::max(largest(exact), std::numeric_limits<double>::min());
-    return std::max(largest(of.to(torch::kDouble) - exact) / scale,
-                    0.5 * std::numeric_limits<float>::epsilon());
-  }
-  struct Sums {
-    double plain = 0, fused = 0;
-  };
-  std::vector<Sums> logs_;  // by tensor
-  int problems_ = 0;
-};
-
 TEST_P(Gradients, FloatErrsNoMoreThanThePlainComposition) {
   const Shape shape{8, 7};
   const auto results = [&](Backend backend, torch::Dtype type, std::uint64_t seed) {
@@ -205,15 +171,8 @@ TEST_P(Gradients, FloatErrsNoMoreThanThePlainComposition) {
     values.add(exact.values, plain.values, fused.values);
     gradients.add(exact.gradients, plain.gradients, fused.gradients);
   }
-  const auto check = [](const FloatErrors& errors, const std::vector<Named>& tensors,
-                        double bound) {
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-      EXPECT_LE(errors.fused(i), bound * errors.plain(i)) << tensors[i].name;
-      EXPECT_LE(errors.plain(i), 1e-5) << tensors[i].name << ": not a stable recurrence";
-    }
-  };
-  check(values, exact.values, GetParam().float_bound);
-  check(gradients, exact.gradients, 3);
+  values.check(exact.values, GetParam().float_bound);
+  gradients.check(exact.gradients, 3);
 }
 
 TEST_P(Gradients, SecondDerivativesEqualTheReference) {

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nru/error.h>
+#include <nru/torch_all.h>
 
 #include <algorithm>
 #include <cmath>

@@ -57,7 +57,7 @@ TEST(BadInput, IsRefusedBeforeAnythingIsMade) {
       {{"--backend", "fast"}, {"'fast'; choose fused or reference"}},
       {{"--preset", "mine"}, {"'mine'; choose paper or authors"}},
       {{"--device", "gpu"}, {"device 'gpu' is not known; choose cpu"}},
-      {{"--device", "cuda"}, {"device = 'cuda'; use device=cpu"}},
+      {{"--device", "cuda:99"}, {"'cuda:99'", "device=cpu"}},
       {{"--set", "cell.combine=max"}, {"'max'; choose mean or sum"}},
       {{"--set", "task_options.evaluation_batches=0"}, {"evaluation_batches 0", "1 or more"}},
       {{"--config", "/nowhere/run.toml"}, {"/nowhere/run.toml", "check the path"}},

@@ -99,6 +99,13 @@ class Reproduce : public ::testing::Test {
     const fs::path result = run(name) / "result.json";
     return fs::exists(result) ? json_file(result).at("status").get<std::string>() : "none";
   }
+  // The process that some run is in; it left its number in the lock.
+  pid_t holder() const {
+    const auto begun = std::find_if(kRuns.begin(), kRuns.end(), [&](const std::string& name) {
+      return fs::exists(run(name) / ".lock");
+    });
+    return std::stoi(read_bytes(run(*begun) / ".lock"));
+  }
   // Whether at least two runs have come this far.
   bool under_way(long update) const {
     return std::count_if(kRuns.begin(), kRuns.end(), [&](const std::string& name) {
@@ -110,6 +117,17 @@ class Reproduce : public ::testing::Test {
   static inline std::string first_;
   TempDir place_;
 };
+
+// Runs as processes, and as threads of one: as on a GPU, but on the CPU.
+class EitherWay : public Reproduce, public ::testing::WithParamInterface<const char*> {
+ protected:
+  Arguments command() const {
+    return std::string(GetParam()) == "worker" ? Reproduce::command() + Arguments{"--worker"}
+                                               : Reproduce::command();
+  }
+};
+INSTANTIATE_TEST_SUITE_P(, EitherWay, ::testing::Values("processes", "worker"),
+                         [](const auto& info) { return std::string(info.param); });
 
 TEST_F(Reproduce, MakesEveryRun) {
   EXPECT_THAT(first_, HasSubstr("3 of 3 runs done in "));
@@ -130,7 +148,7 @@ TEST_F(Reproduce, DoesNothingTheSecondTime) {
   EXPECT_EQ(snapshot(*shared_ / "runs"), before);
 }
 
-TEST_F(Reproduce, GoesOnAfterKills) {
+TEST_P(EitherWay, GoesOnAfterKills) {
   write(place_, toy(kUpdates));
   for (const long update : {300, 1200}) {
     Program program(command() + Arguments{"--jobs", "2"});
@@ -148,7 +166,7 @@ TEST_F(Reproduce, GoesOnAfterKills) {
   EXPECT_EQ(report.at("runs"), 3);
 }
 
-TEST_F(Reproduce, LeavesNoRunBehindWhenKilled) {
+TEST_P(EitherWay, LeavesNoRunBehindWhenKilled) {
   write(place_, toy(kEndless));
   Program program(command() + Arguments{"--jobs", "2"});
   ASSERT_TRUE(program.wait_until([&] { return under_way(50); }));
@@ -163,7 +181,7 @@ TEST_F(Reproduce, LeavesNoRunBehindWhenKilled) {
   EXPECT_EQ(saved(), 2);
 }
 
-TEST_F(Reproduce, SavesAndSaysHowToGoOnAfterASignal) {
+TEST_P(EitherWay, SavesAndSaysHowToGoOnAfterASignal) {
   write(place_, toy(kUpdates));
   for (const int signal : {SIGINT, SIGTERM}) {
     Program program(command() + Arguments{"--jobs", "2"});
@@ -182,7 +200,7 @@ TEST_F(Reproduce, SavesAndSaysHowToGoOnAfterASignal) {
   expect_equal_to_the_whole();
 }
 
-TEST_F(Reproduce, StopsAtTheTimeLimit) {
+TEST_P(EitherWay, StopsAtTheTimeLimit) {
   write(place_, toy(kEndless));
   const Finished finished = nru(command() + Arguments{"--time-limit", "3", "--jobs", "3"});
   EXPECT_EQ(finished.code, 0) << finished.err;
@@ -196,7 +214,7 @@ TEST_F(Reproduce, StopsAtTheTimeLimit) {
   EXPECT_EQ(json.at("runs").at(2).at("state"), "left");
 }
 
-TEST_F(Reproduce, AFailedRunDoesNotStopTheOthers) {
+TEST_P(EitherWay, AFailedRunDoesNotStopTheOthers) {
   write(place_, toy(60));
   fs::create_directories(run("toy/gru-seed1"));
   write_bytes(run("toy/gru-seed1") / "metrics.csv", "");
@@ -213,7 +231,7 @@ TEST_F(Reproduce, AFailedRunDoesNotStopTheOthers) {
   EXPECT_THAT(again.out, HasSubstr("3 of 3 runs done"));
 }
 
-TEST_F(Reproduce, ADivergedRunIsAnOutcome) {
+TEST_P(EitherWay, ADivergedRunIsAnOutcome) {
   write(place_, toy(500, "learning_rate = 1000\nclip_norm = 0\n"));  // of [run.nru]
   const Finished finished = nru(command());
   EXPECT_EQ(finished.code, 0) << finished.out;
@@ -247,7 +265,7 @@ TEST_F(Reproduce, ALongerPlanGoesOn) {
   expect_equal_to_the_whole();
 }
 
-TEST_F(Reproduce, TwoAtOnceShareTheWork) {
+TEST_P(EitherWay, TwoAtOnceShareTheWork) {
   write(place_, toy(kUpdates));
   Program first(command() + Arguments{"--jobs", "1"}), second(command() + Arguments{"--jobs", "1"});
   const Finished one = first.wait(), other = second.wait();
@@ -258,7 +276,34 @@ TEST_F(Reproduce, TwoAtOnceShareTheWork) {
   expect_equal_to_the_whole();
 }
 
-TEST_F(Reproduce, InspectsRunsWhoseFigureNeedsIt) {
+TEST_F(Reproduce, ThreadsOfOneProcessGiveTheSameBits) {
+  write(place_, toy(kUpdates));
+  const Finished finished = nru(command() + Arguments{"--worker", "--jobs", "3"});
+  EXPECT_EQ(finished.code, 0) << finished.err;
+  EXPECT_THAT(finished.out, HasSubstr("3 of 3 runs done"));
+  expect_equal_to_the_whole();
+  for (const std::string& name : kRuns) {
+    const std::string log = read_bytes(run(name) / "log.txt");
+    EXPECT_THAT(log, AllOf(HasSubstr("3,000 updates"), HasSubstr("finished")));
+    EXPECT_EQ(log.find("files in "), log.rfind("files in "));  // its own alone
+  }
+  EXPECT_EQ(read_bytes(place_ / "runs" / "worker.txt"), "");
+}
+
+TEST_F(Reproduce, AKilledWorkerIsTheEndOfTheRunsInIt) {
+  write(place_, toy(kUpdates));
+  Program program(command() + Arguments{"--worker", "--jobs", "2"});
+  ASSERT_TRUE(program.wait_until([&] { return under_way(300); }));
+  ::kill(holder(), SIGKILL);
+  const Finished finished = program.wait();
+  EXPECT_EQ(finished.code, 1);
+  EXPECT_THAT(finished.out, AllOf(HasSubstr("1 of 3 runs done"), HasSubstr("2 failed"),
+                                  HasSubstr("killed by SIGKILL")));
+  ASSERT_EQ(nru(command() + Arguments{"--worker"}).code, 0);
+  expect_equal_to_the_whole();
+}
+
+TEST_P(EitherWay, InspectsRunsWhoseFigureNeedsIt) {
   std::string text = toy(60);
   text.replace(text.find("curves"), 6, "heatmap");
   text.replace(text.find("\"lstm\", \"gru\", "), 15, "");

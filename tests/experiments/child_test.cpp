@@ -13,7 +13,9 @@
 #include <string>
 #include <thread>
 
+#include "../support/environment.h"
 #include "../support/test_files.h"
+#include "experiments/cores.h"
 
 namespace nru::experiments {
 namespace {
@@ -36,10 +38,8 @@ using ::testing::HasSubstr;
 
 Child child(const char* what, const std::filesystem::path& log,
             const std::vector<int>& cores = allowed_cores()) {
-  ::setenv("NRU_TEST_CHILD", what, 1);
-  Child started({}, log, cores);
-  ::unsetenv("NRU_TEST_CHILD");
-  return started;
+  const test::Environment as_said("NRU_TEST_CHILD", what);
+  return Child({}, log, cores);
 }
 
 Ended end_of(Child& child) {

@@ -7,12 +7,10 @@
 #include <map>
 #include <vector>
 
+#include "../support/needs_cuda.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/sequence.h"
 #include "sequence_cases.h"
-
-#define NRU_NEEDS_CUDA_DEVICE() \
-  if (::nru::kernels::cuda::device_count() == 0) GTEST_SKIP() << "no CUDA device"
 
 namespace nru::kernels::cuda {
 

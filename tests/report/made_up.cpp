@@ -83,7 +83,7 @@ std::vector<MetricsRow> rows_of(const MadeUp& made) {
   return rows;
 }
 
-std::string config_of(const MadeUp& made) {
+std::string config_of(const MadeUp& made, const fs::path& directory) {
   OptionMap settings = made.settings;
   if (settings.empty()) {
     settings = {{"task", made.task}, {"lag", made.lag}, {"updates", made.updates}};
@@ -91,6 +91,7 @@ std::string config_of(const MadeUp& made) {
   settings.erase("cell");
   settings["seed"] = made.seed;
   settings["cell.name"] = made.cell;
+  settings["out"] = directory.string();
   std::string text;
   for (const auto& [key, value] : settings) {
     text += fmt::format("{} = {}\n", key, nru::to_string(value));
@@ -122,7 +123,7 @@ report::Run run_of(const MadeUp& made) {
 void write_run(const fs::path& directory, const MadeUp& made) {
   fs::create_directories(directory);
   const training::RunPaths paths{directory};
-  write_bytes(paths.config(), config_of(made));
+  write_bytes(paths.config(), config_of(made, paths.directory));
   std::string text = training::metrics_header() + "\n";
   for (const MetricsRow& row : rows_of(made)) text += training::format_metrics_row(row) + "\n";
   write_bytes(paths.metrics(), text);

@@ -20,6 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using test::MadeUp;
 using test::TempDir;
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -200,6 +201,8 @@ TEST(Report, AThinnedCopyGivesTheSameReport) {
             fs::file_size(runs / run / "metrics.csv") / 8);
   EXPECT_EQ(test::read_bytes(thin / run / "result.json"),
             test::read_bytes(runs / run / "result.json"));
+  EXPECT_THAT(test::read_bytes(thin / run / "config.toml"),
+              AllOf(HasSubstr("out = \"runs/copy-100/nru-seed1\""), Not(HasSubstr(runs.string()))));
   EXPECT_FALSE(fs::exists(thin / run / "best.safetensors"));
   EXPECT_TRUE(fs::exists(thin / run / "inspect/memory.csv"));
   const Report first = make_report(std::move(collection));

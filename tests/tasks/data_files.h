@@ -63,11 +63,13 @@ inline std::optional<std::filesystem::path> real_data(const std::string& set) {
 }
 
 inline std::unique_ptr<tasks::Task> make_task(const std::string& name, int batch_size,
-                                              const OptionMap& options, std::uint64_t seed = 1) {
+                                              const OptionMap& options, std::uint64_t seed = 1,
+                                              int lag = 0) {
   const tasks::TaskInfo& info = tasks::find_task(name);
   tasks::TaskSettings settings;
   settings.seed = seed;
   settings.batch_size = batch_size;
+  settings.lag = lag;
   settings.options = resolve_options(info.options, options, "task " + name);
   return info.make(settings);
 }

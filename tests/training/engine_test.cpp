@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <sstream>
 
 #include "kernels/philox.h"
 #include "runs.h"
@@ -161,13 +160,6 @@ TEST(Engine, MaskedRowsAreTheSequencesTheyHold) {
 
 // ---- Runs that carry a state --------------------------------------------------------------------
 
-Result run(const RunConfig& config, bool resume) {
-  std::ostringstream nowhere;
-  Trainer trainer(config, resume);
-  Progress progress("", trainer.state().update, trainer.total_updates(), {}, nowhere);
-  return trainer.run(progress).result;
-}
-
 class CarriedRuns : public ::testing::TestWithParam<const char*> {};
 
 // Stopped after an odd number of updates, in the middle of a group (of an epoch), and gone on with.
@@ -180,9 +172,9 @@ TEST_P(CarriedRuns, ResumeBitForBit) {
                ? small_text("nru", directory, {out, length, "evaluate_every=4"})
                : small_copy("nru", {out, length, "task_options.reset_every=4", "evaluate_every=4"});
   };
-  run(config("whole", 12), false);
-  run(config("parts", 7), false);
-  run(config("parts", 12), true);
+  finish(config("whole", 12));
+  finish(config("parts", 7));
+  finish(config("parts", 12), true);
   Network whole(config("whole", 12)), parts(config("parts", 12));
   load_weights(directory / "whole" / "checkpoint.safetensors", whole.parameters);
   load_weights(directory / "parts" / "checkpoint.safetensors", parts.parameters);
@@ -193,10 +185,9 @@ TEST_P(CarriedRuns, ResumeBitForBit) {
 TEST_P(CarriedRuns, TheCheckpointHoldsTheState) {
   const test::TempDir directory;
   const std::string out = "out=" + (directory / "run").string();
-  run(std::string(GetParam()) == "text"
-          ? small_text("nru", directory, {out, "updates=6"})
-          : small_copy("nru", {out, "updates=6", "task_options.reset_every=4"}),
-      false);
+  finish(std::string(GetParam()) == "text"
+             ? small_text("nru", directory, {out, "updates=6"})
+             : small_copy("nru", {out, "updates=6", "task_options.reset_every=4"}));
   const SafetensorsFile file = SafetensorsFile::load(directory / "run" / "checkpoint.safetensors");
   ASSERT_NE(file.find("training.state.0"), nullptr);
   ASSERT_NE(file.find("training.state.1"), nullptr);
@@ -207,14 +198,14 @@ INSTANTIATE_TEST_SUITE_P(Trainer, CarriedRuns, ::testing::Values("text", "groups
 
 TEST(Trainer, AStateThatIsNotCarriedIsNotSaved) {
   const test::TempDir directory;
-  run(small_copy("nru", {"out=" + (directory / "run").string(), "updates=2"}), false);
+  finish(small_copy("nru", {"out=" + (directory / "run").string(), "updates=2"}));
   const SafetensorsFile file = SafetensorsFile::load(directory / "run" / "checkpoint.safetensors");
   EXPECT_EQ(file.find("training.state.0"), nullptr);
 }
 
 TEST(Trainer, BestWeightsOfATextModelHoldTheVocabulary) {
   const test::TempDir directory;
-  run(small_text("gru", directory, {"out=" + (directory / "run").string(), "updates=2"}), false);
+  finish(small_text("gru", directory, {"out=" + (directory / "run").string(), "updates=2"}));
   const SafetensorsFile file = SafetensorsFile::load(directory / "run" / "best.safetensors");
   EXPECT_TRUE(file.metadata().contains("vocabulary"));
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,6 +49,14 @@ inline tasks::Batch batch_of(const Network& network, std::uint64_t index, tasks:
   tasks::Batch batch;
   network.task->make_batch(split, index, batch);
   return batch;
+}
+
+// A run to its end, in silence.
+inline Trainer::Outcome finish(const RunConfig& config, bool resume = false) {
+  std::ostringstream nowhere;
+  Trainer trainer(config, resume);
+  Progress progress("", trainer.state().update, trainer.total_updates(), {}, nowhere);
+  return trainer.run(progress);
 }
 
 inline std::vector<float> values_of(const FlatParameters& parameters) {

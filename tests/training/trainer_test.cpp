@@ -4,11 +4,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nru/torch_all.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <sstream>
 
 #include "runs.h"
 
@@ -304,12 +304,6 @@ class Runs : public ::testing::Test {
                      {"cell.hidden_size=5", "log_every=10", "checkpoint_every=25",
                       "task_options.bad_count=" + std::to_string(bad)});
   }
-  Trainer::Outcome run(const RunConfig& config, bool resume = false) const {
-    Trainer trainer(config, resume);
-    std::ostringstream nowhere;
-    Progress progress("test", 0, trainer.total_updates(), {}, nowhere);
-    return trainer.run(progress);
-  }
   std::vector<MetricsRow> rows(const RunConfig& config) const {
     return read_metrics(RunPaths{config.out}.metrics());
   }
@@ -319,7 +313,7 @@ class Runs : public ::testing::Test {
 
 TEST_F(Runs, OneBadUpdateIsSkippedAndCounted) {
   const RunConfig config = brittle("one", 1);
-  const Trainer::Outcome outcome = run(config);
+  const Trainer::Outcome outcome = finish(config);
   EXPECT_EQ(outcome.result.status, RunStatus::finished);
   EXPECT_EQ(outcome.result.updates, 80);
   std::int64_t skipped = 0;
@@ -340,10 +334,10 @@ TEST_F(Runs, OneBadUpdateIsSkippedAndCounted) {
 }
 
 TEST_F(Runs, NineteenInARowAreSurvivedTwentyAreNot) {
-  EXPECT_EQ(run(brittle("nineteen", 19)).result.status, RunStatus::finished);
+  EXPECT_EQ(finish(brittle("nineteen", 19)).result.status, RunStatus::finished);
 
   const RunConfig config = brittle("twenty", 20);
-  const Trainer::Outcome outcome = run(config);
+  const Trainer::Outcome outcome = finish(config);
   EXPECT_EQ(outcome.result.status, RunStatus::diverged);
   EXPECT_EQ(outcome.result.updates, 50);
   EXPECT_THAT(outcome.message, AllOf(HasSubstr("20 updates in a row"), HasSubstr("update 50")));
@@ -359,21 +353,21 @@ TEST_F(Runs, ATimeLimitLeavesNoTraceInWhatFollows) {
   RunConfig config = brittle("limited", 0);
   const RunConfig whole = brittle("whole", 0);
   config.time_limit = 1e-9;
-  const Trainer::Outcome stopped = run(config);
+  const Trainer::Outcome stopped = finish(config);
   EXPECT_EQ(stopped.result.status, RunStatus::interrupted);
   EXPECT_EQ(stopped.result.updates, 0);
   EXPECT_FALSE(stopped.result.best.update);
   EXPECT_FALSE(std::filesystem::exists(RunPaths{config.out}.best()));
 
   config.time_limit = 0;
-  Result resumed = run(config, true).result, straight = run(whole).result;
+  Result resumed = finish(config, true).result, straight = finish(whole).result;
   resumed.seconds = straight.seconds = 0;
   EXPECT_EQ(resumed, straight);
 }
 
 TEST_F(Runs, FinalTrainingLossIsTheLastLinesWhenTheWindowIsEmpty) {
   const RunConfig config = brittle("run", 0);  // 80 updates, a line every 10
-  const Result result = run(config).result;
+  const Result result = finish(config).result;
   std::optional<double> last;
   for (const MetricsRow& row : rows(config)) last = row.split == "train" ? row.loss : last;
   ASSERT_TRUE(result.final.train);

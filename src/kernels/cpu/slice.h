@@ -82,8 +82,8 @@ class Slice {
   const Program<T>* program_;
   const LinearOps<T>* ops_;
   int first_row_, rows_;
-  std::vector<int> ld_;             // by part
-  std::vector<int> states_;         // the state parts
+  std::vector<int> ld_;      // by part
+  std::vector<int> states_;  // the state parts
   BackwardPlan plan_;
   std::vector<Buffer<T>> storage_;  // by part: [slots, rows, ld]
   std::vector<T*> current_;         // rows_at() fills these

@@ -15,8 +15,10 @@ inline void check(cudaError_t error, const char* what) {
   if (error != cudaSuccess) fail(what, error);
 }
 
-// After every launch: names the kernel and the shape it was to work on.
-inline void check_launch(const char* kernel, long long rows, long long width) {
+// After every launch: names the kernel and the shape it was to work on. Static, because library and
+// program each have a CUDA runtime linked in: one shared copy of this function would ask the wrong
+// one for its last error.
+static inline void check_launch(const char* kernel, long long rows, long long width) {
   const cudaError_t error = cudaGetLastError();
   if (error != cudaSuccess) {
     fail("kernel " + std::string(kernel) + " on [" + std::to_string(rows) + ", " +
@@ -24,5 +26,18 @@ inline void check_launch(const char* kernel, long long rows, long long width) {
          error);
   }
 }
+
+// While a stream is captured, a thread may call what is not captured (allocations) only in the
+// relaxed mode.
+class RelaxedCapture {
+ public:
+  RelaxedCapture() {
+    check(cudaThreadExchangeStreamCaptureMode(&mode_), "cudaThreadExchangeStreamCaptureMode");
+  }
+  ~RelaxedCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
 
 }  // namespace nru::kernels::cuda

@@ -1,5 +1,7 @@
 #include "kernels/cuda/device.h"
 
+#include <condition_variable>
+#include <mutex>
 #include <utility>
 
 #include "kernels/cuda/check.h"
@@ -7,20 +9,72 @@
 namespace nru::kernels::cuda {
 namespace {
 
-// While a stream is captured, a thread may call what is not captured (allocations) only in the
-// relaxed mode.
-class RelaxedCapture {
+thread_local MemoryPool current_pool;
+thread_local StreamHandle pool_stream = nullptr;
+
+// Many threads that do not record, or one that does. A recording that waits lets no newcomers in:
+// threads that train hold the gate most of the time, and it would never get its turn.
+class Gate {
  public:
-  RelaxedCapture() {
-    check(cudaThreadExchangeStreamCaptureMode(&mode_), "cudaThreadExchangeStreamCaptureMode");
+  void enter() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return !recording_ && waiting_ == 0; });
+    ++inside_;
   }
-  ~RelaxedCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  void leave() {
+    const std::lock_guard lock(mutex_);
+    if (--inside_ == 0) changed_.notify_all();
+  }
+  void begin_recording() {
+    std::unique_lock lock(mutex_);
+    ++waiting_;
+    changed_.wait(lock, [&] { return !recording_ && inside_ == 0; });
+    --waiting_;
+    recording_ = true;
+  }
+  void end_recording() {
+    const std::lock_guard lock(mutex_);
+    recording_ = false;
+    changed_.notify_all();
+  }
 
  private:
-  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int inside_ = 0, waiting_ = 0;
+  bool recording_ = false;
+};
+
+Gate& gate() {
+  static Gate the_gate;
+  return the_gate;
+}
+
+// How often this thread is inside, recording included: the gate is for the outermost.
+thread_local int depth = 0;
+
+class Recording {
+ public:
+  Recording() {
+    if (depth > 0) throw std::logic_error("a graph is recorded inside of Unrecorded work");
+    gate().begin_recording();
+    ++depth;
+  }
+  ~Recording() {
+    --depth;
+    gate().end_recording();
+  }
 };
 
 }  // namespace
+
+Unrecorded::Unrecorded() {
+  if (depth == 0) gate().enter();
+  ++depth;
+}
+Unrecorded::~Unrecorded() {
+  if (--depth == 0) gate().leave();
+}
 
 void fail(const std::string& what, cudaError_t error) {
   throw Error("CUDA: " + what + ": " + cudaGetErrorString(error) + " (" + cudaGetErrorName(error) +
@@ -34,6 +88,8 @@ int device_count() {
   return 0;
 }
 
+void use_device(int number) { check(cudaSetDevice(number), "choosing the device"); }
+
 std::string device_name() {
   int device = 0;
   cudaDeviceProp properties{};
@@ -42,23 +98,53 @@ std::string device_name() {
   return properties.name;
 }
 
+const char* built_architectures() { return NRU_CUDA_ARCHITECTURES; }
+
+std::string driver_version() {
+  int version = 0;
+  check(cudaDriverGetVersion(&version), "cudaDriverGetVersion");
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
 void wait(StreamHandle stream) {
   check(cudaStreamSynchronize(stream), "waiting for the work of a stream");
 }
 
-void* allocate(std::size_t bytes) {
+DeviceScope::DeviceScope(int device) {
+  check(cudaGetDevice(&before_), "cudaGetDevice");
+  check(cudaSetDevice(device), "choosing the device");
+}
+DeviceScope::~DeviceScope() { cudaSetDevice(before_); }
+
+PoolScope::PoolScope(const MemoryPool& pool, StreamHandle stream)
+    : pool_before_(std::exchange(current_pool, pool)),
+      stream_before_(std::exchange(pool_stream, stream)) {}
+PoolScope::~PoolScope() {
+  current_pool = pool_before_;
+  pool_stream = stream_before_;
+}
+
+Memory allocate(std::size_t bytes) {
+  if (current_pool.allocate) {
+    Memory memory(current_pool.allocate(bytes > 0 ? bytes : 1, pool_stream), current_pool.release);
+    check(cudaMemsetAsync(memory.get(), 0, bytes, pool_stream), "clearing memory of a pool");
+    return memory;
+  }
+  const Unrecorded unrecorded;
   const RelaxedCapture relaxed;
-  void* memory = nullptr;
-  const cudaError_t error = cudaMalloc(&memory, bytes > 0 ? bytes : 1);
+  void* taken = nullptr;
+  const cudaError_t error = cudaMalloc(&taken, bytes > 0 ? bytes : 1);
   if (error != cudaSuccess) fail("allocating " + std::to_string(bytes) + " bytes", error);
+  Memory memory(taken, [](void* p) {
+    const Unrecorded unrecorded;
+    cudaFree(p);
+  });
   // On a stream of its own: the default stream waits for others, which a capture does not allow.
   const Stream stream;
-  check(cudaMemsetAsync(memory, 0, bytes, stream.handle()), "clearing new memory");
+  check(cudaMemsetAsync(taken, 0, bytes, stream.handle()), "clearing new memory");
   wait(stream.handle());
   return memory;
 }
-
-void release(void* memory) noexcept { cudaFree(memory); }
 
 void upload(const void* from, std::size_t bytes, void* to, StreamHandle stream) {
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream), "copying to the device");
@@ -71,10 +157,13 @@ void download(const void* from, std::size_t bytes, void* to, StreamHandle stream
 }
 
 Stream::Stream() {
+  const Unrecorded unrecorded;
   check(cudaStreamCreateWithFlags(&handle_, cudaStreamNonBlocking), "creating a stream");
 }
 Stream::~Stream() {
-  if (handle_) cudaStreamDestroy(handle_);
+  if (!handle_) return;
+  const Unrecorded unrecorded;
+  cudaStreamDestroy(handle_);
 }
 Stream::Stream(Stream&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
 Stream& Stream::operator=(Stream&& other) noexcept {
@@ -83,6 +172,7 @@ Stream& Stream::operator=(Stream&& other) noexcept {
 }
 
 Graph::Graph(StreamHandle stream, const std::function<void()>& work) : stream_(stream) {
+  const Recording recording;
   cudaGraph_t graph = nullptr;
   check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "beginning a capture");
   try {
@@ -98,7 +188,9 @@ Graph::Graph(StreamHandle stream, const std::function<void()>& work) : stream_(s
   check(error, "instantiating a graph");
 }
 Graph::~Graph() {
-  if (executable_) cudaGraphExecDestroy(executable_);
+  if (!executable_) return;
+  const Unrecorded unrecorded;
+  cudaGraphExecDestroy(executable_);
 }
 Graph::Graph(Graph&& other) noexcept
     : stream_(other.stream_), executable_(std::exchange(other.executable_, nullptr)) {}
@@ -108,6 +200,9 @@ Graph& Graph::operator=(Graph&& other) noexcept {
   return *this;
 }
 
-void Graph::launch() { check(cudaGraphLaunch(executable_, stream_), "launching a graph"); }
+void Graph::launch() {
+  const Unrecorded unrecorded;
+  check(cudaGraphLaunch(executable_, stream_), "launching a graph");
+}
 
 }  // namespace nru::kernels::cuda

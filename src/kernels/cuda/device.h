@@ -21,17 +21,70 @@ class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-int device_count();         // 0 where there is no GPU, or no driver
-std::string device_name();  // of the current device, such as "NVIDIA H200"
+int device_count();           // 0 where there is no GPU, or no driver
+void use_device(int number);  // for what this thread does from here on
+std::string device_name();    // of the current device, such as "NVIDIA H200"
+// Those that the kernels were compiled for, such as "80-real, 90"; without "-real" later ones too.
+const char* built_architectures();
+std::string driver_version();  // the CUDA version that the driver supports, such as "13.0"
 
 void wait(StreamHandle stream);  // until all work of the stream is done
 
-// `bytes` of device memory, all zero. May be called while a stream is being captured.
-void* allocate(std::size_t bytes);
-void release(void* memory) noexcept;
+// The current device of this thread, until the end of the scope.
+class DeviceScope {
+ public:
+  explicit DeviceScope(int device);
+  ~DeviceScope();
+  DeviceScope(const DeviceScope&) = delete;
+  DeviceScope& operator=(const DeviceScope&) = delete;
+
+ private:
+  int before_ = 0;
+};
+
+// Somebody else's pool of device memory. What it hands out belongs to the stream: released memory
+// may be handed out again to work that is queued behind on the same stream.
+struct MemoryPool {
+  void* (*allocate)(std::size_t bytes, StreamHandle stream) = nullptr;
+  void (*release)(void* memory) = nullptr;  // must not throw
+};
+
+// Buffers of this thread take new memory from a pool, until the end of the scope, instead of from
+// the device. For callers that make a Sequence per call: taking memory from the device waits for
+// all its work. Such buffers may be used on this stream alone.
+class PoolScope {
+ public:
+  PoolScope(const MemoryPool& pool, StreamHandle stream);
+  ~PoolScope();
+  PoolScope(const PoolScope&) = delete;
+  PoolScope& operator=(const PoolScope&) = delete;
+
+ private:
+  MemoryPool pool_before_;
+  StreamHandle stream_before_;
+};
+
+using Memory = std::unique_ptr<void, void (*)(void*)>;
+
+// `bytes` of device memory, all zero (for the stream, if it is a pool's). May be called while a
+// stream is being captured.
+Memory allocate(std::size_t bytes);
 
 void upload(const void* from, std::size_t bytes, void* to, StreamHandle stream);
 void download(const void* from, std::size_t bytes, void* to, StreamHandle stream);  // and waits
+
+// Where several threads use the device: while one of them records a graph, the others must not
+// allocate, wait, or launch a kernel for the first time (which loads it), or the recording is void.
+// A thread holds one of these while it does any of that; it waits where another thread records, and
+// recording waits for it. What is done inside a recording needs none. Objects of this header hold
+// one where they need it.
+class Unrecorded {
+ public:
+  Unrecorded();
+  ~Unrecorded();
+  Unrecorded(const Unrecorded&) = delete;
+  Unrecorded& operator=(const Unrecorded&) = delete;
+};
 
 // A stream of its own, which waits for no other.
 class Stream {
@@ -71,20 +124,17 @@ class Buffer {
  public:
   T* require(std::size_t count) {
     if (count > size_) {
-      blocks_.emplace_back(static_cast<T*>(allocate(count * sizeof(T))));
+      blocks_.push_back(allocate(count * sizeof(T)));
       size_ = count;
     }
     return data();
   }
-  T* data() const { return blocks_.empty() ? nullptr : blocks_.back().get(); }
+  T* data() const { return blocks_.empty() ? nullptr : static_cast<T*>(blocks_.back().get()); }
   std::size_t size() const { return size_; }
   std::size_t bytes() const { return size_ * sizeof(T); }
 
  private:
-  struct Release {
-    void operator()(T* p) const { release(p); }
-  };
-  std::vector<std::unique_ptr<T, Release>> blocks_;
+  std::vector<Memory> blocks_;
   std::size_t size_ = 0;
 };
 

@@ -3,10 +3,10 @@
 //
 // The functions get the same Rows as on the CPU, with three differences: the values lie in device
 // memory (the tables of pointers in host memory); the work goes to a stream; and sums over rows are
-// not formed by them. Phases off the recurrent path count no events. A gradient that no product forms (peepholes, layer norm, angles) is summed up
-// over the steps for each row of the batch on its own, in rows.parameter_gradients[p] + row * size,
-// by one thread per element, and the skeleton adds the rows in a fixed order at the end: no
-// atomics, the same bits every time.
+// not formed by them. Phases off the recurrent path count no events. A gradient that no product
+// forms (peepholes, layer norm, angles) is summed up over the steps for each row of the batch on
+// its own, in rows.parameter_gradients[p] + row * size, by one thread per element, and the skeleton
+// adds the rows in a fixed order at the end: no atomics, the same bits every time.
 #pragma once
 
 #include <cuda_runtime_api.h>

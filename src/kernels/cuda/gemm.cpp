@@ -3,7 +3,10 @@
 #include <cublas_v2.h>
 #include <dlfcn.h>
 
+#include <map>
+#include <mutex>
 #include <string>
+#include <vector>
 
 #include "kernels/cuda/check.h"
 
@@ -22,7 +25,6 @@ class Cublas {
   }
 
   decltype(&cublasCreate_v2) create;
-  decltype(&cublasDestroy_v2) destroy;
   decltype(&cublasSetStream_v2) set_stream;
   decltype(&cublasSetWorkspace_v2) set_workspace;
   decltype(&cublasSetAtomicsMode) set_atomics_mode;
@@ -46,7 +48,6 @@ class Cublas {
                   std::to_string(CUBLAS_VER_MAJOR) + " or put its libraries on LD_LIBRARY_PATH");
     }
     load(library, "cublasCreate_v2", create);
-    load(library, "cublasDestroy_v2", destroy);
     load(library, "cublasSetStream_v2", set_stream);
     load(library, "cublasSetWorkspace_v2", set_workspace);
     load(library, "cublasSetAtomicsMode", set_atomics_mode);
@@ -64,22 +65,54 @@ class Cublas {
 
 }  // namespace
 
+// A handle takes milliseconds and memory of its own to make, so those of objects that are gone are
+// used again. What an object sets (stream, workspace, precision) the next one sets anew.
 struct Gemm::Handle {
-  cublasHandle_t blas = nullptr;
-  ~Handle() {
-    if (blas) Cublas::get().destroy(blas);
+  explicit Handle(const Cublas& cublas) {
+    check(cudaGetDevice(&device), "cudaGetDevice");
+    {
+      const std::lock_guard lock(idle_mutex());
+      auto& handles = idle()[device];
+      if (!handles.empty()) {
+        blas = handles.back();
+        handles.pop_back();
+        return;
+      }
+    }
+    const Unrecorded unrecorded;
+    const RelaxedCapture relaxed;
+    cublas.check(cublas.create(&blas), "creating a handle");
+    cublas.check(cublas.set_atomics_mode(blas, CUBLAS_ATOMICS_NOT_ALLOWED), "forbidding atomics");
   }
+  ~Handle() {
+    const std::lock_guard lock(idle_mutex());
+    idle()[device].push_back(blas);
+  }
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+
+  cublasHandle_t blas = nullptr;
+
+ private:
+  // Never destroyed: at the end of the program the driver may be gone before them.
+  static std::mutex& idle_mutex() {
+    static std::mutex& mutex = *new std::mutex;
+    return mutex;
+  }
+  static std::map<int, std::vector<cublasHandle_t>>& idle() {  // by device
+    static auto& handles = *new std::map<int, std::vector<cublasHandle_t>>;
+    return handles;
+  }
+
+  int device = 0;
 };
 
-Gemm::Gemm(StreamHandle stream, bool tf32) : handle_(std::make_unique<Handle>()) {
+Gemm::Gemm(StreamHandle stream, bool tf32) : handle_(std::make_unique<Handle>(Cublas::get())) {
   const Cublas& cublas = Cublas::get();
-  cublas.check(cublas.create(&handle_->blas), "creating a handle");
   cublas.check(cublas.set_stream(handle_->blas, stream), "setting the stream");
   // After the stream: setting a stream takes the workspace away.
   cublas.check(cublas.set_workspace(handle_->blas, workspace_.require(kWorkspace), kWorkspace),
                "setting the workspace");
-  cublas.check(cublas.set_atomics_mode(handle_->blas, CUBLAS_ATOMICS_NOT_ALLOWED),
-               "forbidding atomics");
   const cublasMath_t math = tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH;
   cublas.check(cublas.set_math_mode(handle_->blas, math), "setting the precision");
 }

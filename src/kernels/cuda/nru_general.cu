@@ -36,14 +36,17 @@ __device__ Head settle(const NruWriteSizes& s, const float* u, int head, std::in
     if (a != a) break;
   }
   largest = warp_largest(largest);
-  float norm = largest;
+  float norm = largest, inverse = 0;
   if (largest < FLT_MIN) {
     norm = 0;
   } else if (largest <= kLargestNorm) {
     float sum = 0;
     for (int j = lane; j < s.m; j += 32)
       sum += pow5(fabsf(rectified(s, direction(s, u, first + j)) / largest));
-    norm = largest * fifth_root(warp_sum(sum));
+    sum = warp_sum(sum);
+    norm = largest * fifth_root(sum);
+    // Not 1 / norm: each rounding counts five times where the gradient should cancel.
+    inverse = reciprocal_fifth_root(sum) / largest;
   }
   if (!(norm <= (s.authors_overflow ? kAuthorsLargest : kLargestNorm))) {
     if (events && lane == 0) count_event(events, kOverflow);
@@ -53,7 +56,7 @@ __device__ Head settle(const NruWriteSizes& s, const float* u, int head, std::in
     if (events && lane == 0) count_event(events, kClamped);
     return {1.f / kClamp, 0};
   }
-  return {1.f / norm, 1.f / norm};
+  return {inverse, inverse};
 }
 
 // A head that writes nothing has factor 0, and its numbers may be infinite.

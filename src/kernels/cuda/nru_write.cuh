@@ -24,12 +24,15 @@ __device__ inline void count_event(std::int64_t* events, Event event) {
   atomicAdd(reinterpret_cast<unsigned long long*>(events) + event, 1ULL);
 }
 
-// x^(1/5). The power is off by several units in the last place, five times of which would stay
-// where the gradient through the norm should cancel; a Newton step leaves about one.
-__device__ inline float fifth_root(float x) {
-  if (x < 1e-30f) return powf(x, 0.2f);
+// x^(-1/5), x at least 1e-30. The power is off by several units in the last place, five times of
+// which would stay where the gradient through the norm should cancel; a Newton step leaves about
+// one.
+__device__ inline float reciprocal_fifth_root(float x) {
   const float y = exp2f(-0.2f * __log2f(x)), rest = fmaf(-x, pow5(y), 1.f);
-  return 1.f / fmaf(0.2f * y, rest, y);
+  return fmaf(0.2f * y, rest, y);
+}
+__device__ inline float fifth_root(float x) {
+  return x < 1e-30f ? powf(x, 0.2f) : 1.f / reciprocal_fifth_root(x);
 }
 
 // A warp's largest magnitude of x [n]; infinity, with x and its origin in global memory set to

@@ -139,6 +139,8 @@ AdamReport Adam::report() {
   return report;
 }
 
+const AdamReport* Adam::device_report() const { return &control_.data()->report; }
+
 void Adam::resume(const AdamReport& earlier) {
   upload(&earlier, sizeof earlier, &control_.data()->report, stream_);
   wait(stream_);

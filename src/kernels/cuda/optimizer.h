@@ -28,7 +28,8 @@ class Adam {
   void update(const float* gradient, const double* loss, float* parameter, float* m, float* v,
               float* v_max, std::int64_t count);
 
-  AdamReport report();                     // waits for the stream
+  AdamReport report();  // waits for the stream
+  const AdamReport* device_report() const;
   void resume(const AdamReport& earlier);  // the counters of a checkpoint
 
   struct Control;  // what lies on the device

@@ -43,9 +43,9 @@ __device__ inline void wait_for_groups() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
 }
 
-// A number as the sum of two that TF32 holds, 11 bits each: the first rounded, the second, whose sign
-// is as good as random, cut off by the hardware. The rounding may turn a NaN into something else, but
-// then the second is one.
+// A number as the sum of two that TF32 holds, 11 bits each: the first rounded, the second, whose
+// sign is as good as random, cut off by the hardware. The rounding may turn a NaN into something
+// else, but then the second is one.
 struct Pair {
   unsigned big, small;
   __device__ Pair() {}

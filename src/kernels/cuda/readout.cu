@@ -64,26 +64,34 @@ __global__ void cross_entropy_kernel(const CrossEntropy c) {
   if (row < c.steps.rows()) cross_entropy(c, row, c.logits + row * c.classes);
 }
 
-// *total += scale * sum of the losses, by a CTA of kThreads.
-template <int kThreads>
-__device__ void add_up(const double* losses, long long count, double scale, double* total) {
+// The sum of all values, in a fixed order, for all kThreads threads of a CTA.
+template <int kThreads, class T>
+__device__ double ordered_sum(const T* values, long long count) {
   __shared__ double sums[kThreads];
   const int thread = threadIdx.y * blockDim.x + threadIdx.x;
   double sum = 0;
-  for (long long i = thread; i < count; i += kThreads) sum += __ldcg(losses + i);
+  for (long long i = thread; i < count; i += kThreads) sum += __ldcg(values + i);
   sums[thread] = sum;
   for (int n = kThreads / 2; n > 0; n /= 2) {
     __syncthreads();
     if (thread < n) sums[thread] += sums[thread + n];
   }
-  if (thread == 0) *total += scale * sums[0];
+  __syncthreads();
+  return sums[0];
 }
 
 constexpr int kLossThreads = 1024;
 
 __global__ void add_losses_kernel(const double* losses, long long count, double scale,
                                   double* total) {
-  add_up<kLossThreads>(losses, count, scale, total);
+  const double sum = ordered_sum<kLossThreads>(losses, count);
+  if (threadIdx.x == 0) *total += scale * sum;
+}
+
+__global__ void normalize_weights_kernel(float* weights, long long count) {
+  const double scale = 1 / ordered_sum<kLossThreads>(weights, count);
+  for (long long i = threadIdx.x; i < count; i += kLossThreads)
+    weights[i] = static_cast<float>(weights[i] * scale);
 }
 
 // A warp per position: its logits, their gradients, and that of its output. The CTA that ends last
@@ -116,8 +124,9 @@ __global__ void small_readout_kernel(const __grid_constant__ SmallReadout s) {
       s.d_output[row * s.ld + j] = sum;
     }
   }
-  if (comes_last(s.ended, gridDim.x))
-    add_up<32 * kRowsPerCta>(c.losses, c.steps.rows(), c.scale, s.total);
+  if (!comes_last(s.ended, gridDim.x)) return;
+  const double sum = ordered_sum<32 * kRowsPerCta>(c.losses, c.steps.rows());
+  if (threadIdx.x == 0 && threadIdx.y == 0) *s.total += c.scale * sum;
 }
 
 }  // namespace
@@ -146,6 +155,11 @@ void add_losses(const double* losses, long long count, double scale, double* tot
                 cudaStream_t stream) {
   add_losses_kernel<<<1, kLossThreads, 0, stream>>>(losses, count, scale, total);
   check_launch("add_losses", count, 1);
+}
+
+void normalize_weights(float* weights, long long count, cudaStream_t stream) {
+  normalize_weights_kernel<<<1, kLossThreads, 0, stream>>>(weights, count);
+  check_launch("normalize_weights", count, 1);
 }
 
 }  // namespace nru::kernels::cuda

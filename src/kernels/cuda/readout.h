@@ -43,4 +43,8 @@ void small_readout(const SmallReadout& call, cudaStream_t stream);
 void add_losses(const double* losses, long long count, double scale, double* total,
                 cudaStream_t stream);
 
+// Divides the weights of positions by their sum, formed in a fixed order: a mean over them then has
+// scale 1, whatever they are.
+void normalize_weights(float* weights, long long count, cudaStream_t stream);
+
 }  // namespace nru::kernels::cuda

@@ -107,7 +107,9 @@ void Sequence::evaluate(const SequenceInputs<float>& inputs, const SequenceOutpu
 
 SequenceResult Sequence::result() { return state_->result(); }
 
-const double* Sequence::device_loss() const { return state_->loss.data(); }
+DeviceResult Sequence::device_result() const {
+  return {state_->loss.data(), state_->events.data(), state_->batch, state_->largest.data()};
+}
 
 std::size_t Sequence::stash_bytes() const {
   std::size_t bytes = 0;

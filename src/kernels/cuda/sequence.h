@@ -39,6 +39,14 @@ struct SequenceOptions {
   bool whole_sequence = true;  // false: the generic path, whatever path_of() says
 };
 
+// Where the results of the last call lie, for kernels that read them.
+struct DeviceResult {
+  const double* loss = nullptr;
+  const std::int64_t* events = nullptr;  // [batch, kEvents]
+  int batch = 0;
+  const unsigned* largest = nullptr;  // by part: the bits of the largest magnitude, a float
+};
+
 class Sequence {
  public:
   explicit Sequence(std::shared_ptr<const Program<float>> program,
@@ -61,8 +69,8 @@ class Sequence {
   // launch of a graph made of it).
   SequenceResult result();
 
-  const double* device_loss() const;  // where the loss lies, for what follows on the stream
-  std::size_t stash_bytes() const;    // activations held for the backward pass
+  DeviceResult device_result() const;  // for what follows on the stream
+  std::size_t stash_bytes() const;     // activations held for the backward pass
 
  private:
   struct State;

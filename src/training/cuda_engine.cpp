@@ -1,0 +1,332 @@
+// The engine of a CUDA device, and its updater: the whole update as one graph, with the batch made,
+// the gradients applied and the outcome kept on the device.
+#include "training/cuda_engine.h"
+
+#include <fmt/format.h>
+#include <nru/error.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <tuple>
+
+#ifdef NRU_HAS_CUDA
+#include "kernels/cuda/device_state.h"
+#include "kernels/cuda/optimizer.h"
+#include "kernels/cuda/update_log.h"
+#include "training/cuda_network.h"
+#endif
+
+namespace nru::training {
+
+#ifdef NRU_HAS_CUDA
+namespace {
+
+namespace cuda = kernels::cuda;
+using tasks::Batch;
+using tasks::BatchShape;
+using tasks::DeviceBatch;
+
+class CudaEngine : public Engine {
+ public:
+  CudaEngine(Model model, FlatParameters& flat)
+      : Engine(model), model_(model), flat_(&flat), network_(model, flat) {
+    const auto& parts = network_.program().parts;
+    for (std::size_t p = 0; p < parts.size(); ++p) {
+      if (parts[p].kind == kernels::PartKind::state) state_parts_.push_back(static_cast<int>(p));
+    }
+  }
+
+  std::unique_ptr<Updater> make_updater(const tasks::Task& task, FlatParameters& parameters,
+                                        Optimizer& optimizer) override;
+
+  std::string device() const override { return fmt::format("cuda ({})", cuda::device_name()); }
+
+  CudaNetwork& network() { return network_; }
+  // The first state part that is not the output, -1: there is none.
+  int memory_part() const {
+    const auto found = std::find(is_output().begin(), is_output().end(), false);
+    return found == is_output().end() ? -1 : state_parts_[found - is_output().begin()];
+  }
+
+  // Whose parameters are the newer ones: the host's are copied before each use until the device
+  // trains on its own.
+  void set_device_ahead(bool ahead) { device_ahead_ = ahead; }
+  void upload_parameters() {
+    cuda::upload(flat_->values(), bytes(), network_.values(), network_.stream());
+  }
+
+ protected:
+  StepOutcome train(const Batch& batch, const CarriedState& initial, CarriedState& final) override {
+    const cuda::Unrecorded unrecorded;
+    const auto call = begin(batch, initial);
+    network_.train(call.batch, call.initial, call.state.parts());
+    const StepOutcome o = outcome();
+    cuda::download(network_.gradients(), bytes(), flat_->gradients(), network_.stream());
+    final = call.state.get();
+    return o;
+  }
+
+  StepOutcome predict(const Batch& batch, const CarriedState& initial, CarriedState& final,
+                      std::vector<std::int32_t>* predictions) override {
+    const cuda::Unrecorded unrecorded;
+    const auto call = begin(batch, initial);
+    std::int32_t* best = predictions ? predictions_.require(batch.targets.size()) : nullptr;
+    network_.evaluate(call.batch, call.initial, call.state.parts(), best);
+    const StepOutcome o = outcome();
+    if (predictions) {
+      predictions->assign(batch.targets.size(), 0);
+      // Before loss_from there are none.
+      const std::size_t first = static_cast<std::size_t>(batch.loss_from) * batch.rows;
+      cuda::download(best + first, (predictions->size() - first) * sizeof *best,
+                     predictions->data() + first, network_.stream());
+    }
+    final = call.state.get();
+    return o;
+  }
+
+ private:
+  struct Call {
+    DeviceBatch batch;
+    std::vector<const float*> initial;
+    cuda::DeviceState& state;
+  };
+
+  std::size_t bytes() const { return static_cast<std::size_t>(flat_->size()) * sizeof(float); }
+
+  Call begin(const Batch& batch, const CarriedState& initial) {
+    if (!device_ahead_) upload_parameters();
+    auto& state = states_[batch.rows];
+    if (!state) {
+      state =
+          std::make_unique<cuda::DeviceState>(network_.program(), batch.rows, network_.stream());
+    }
+    Call call{memory_.upload(batch, network_.stream()), {}, *state};
+    if (!initial.empty()) {
+      state->set(initial);
+      call.initial.assign(state->parts().begin(), state->parts().end());
+    }
+    return call;
+  }
+
+  StepOutcome outcome() {
+    const kernels::SequenceResult result = network_.sequence().result();
+    StepOutcome o;
+    o.loss = result.loss;
+    o.max_hidden = result.max_output;
+    const auto memory = std::find(is_output().begin(), is_output().end(), false);
+    if (memory != is_output().end()) o.max_memory = result.max_abs[memory - is_output().begin()];
+    o.overflows = result.events[kernels::kOverflow];
+    return o;
+  }
+
+  Model model_;  // owns the program
+  FlatParameters* flat_;
+  CudaNetwork network_;
+  std::vector<int> state_parts_;
+  DeviceBatchMemory memory_;
+  std::map<int, std::unique_ptr<cuda::DeviceState>> states_;  // by batch size
+  cuda::Buffer<std::int32_t> predictions_;
+  bool device_ahead_ = false;
+};
+
+class CudaUpdater : public Updater {
+ public:
+  CudaUpdater(const tasks::Task& task, CudaEngine& engine, FlatParameters& parameters,
+              Optimizer& optimizer)
+      : task_(&task),
+        batches_(task.device_batches()),
+        engine_(&engine),
+        network_(&engine.network()),
+        parameters_(&parameters),
+        optimizer_(&optimizer),
+        adam_(optimizer.settings(), optimizer.clip_norm(), network_->stream()),
+        log_(network_->stream()) {
+    for (auto* moment : {&m_, &v_}) moment->require(parameters.size());
+    if (!optimizer.v_max().empty()) v_max_.require(parameters.size());
+    publish();
+  }
+
+  std::int64_t most_at_once() const override { return cuda::UpdateLog::kCapacity; }
+
+  void run(std::int64_t first, std::int64_t count, std::vector<UpdateOutcome>& outcomes) override {
+    if (next_ != first) log_.restart(static_cast<std::uint64_t>(first));
+    next_ = first + count;
+    std::vector<double> baselines;
+    for (std::int64_t i = first; i < next_; ++i) baselines.push_back(launch(i));
+    const cuda::Unrecorded unrecorded;
+    const auto records =
+        log_.read(static_cast<std::uint64_t>(next_), static_cast<int>(records_of(count)));
+    for (std::size_t i = 0; i < records.size(); ++i) {
+      outcomes.push_back(outcome(records[i], baselines[i]));
+    }
+  }
+
+  void fetch() override {
+    const cuda::Unrecorded unrecorded;
+    download(network_->values(), parameters_->values());
+    download(m_.data(), optimizer_->m().data());
+    download(v_.data(), optimizer_->v().data());
+    if (v_max_.size() > 0) download(v_max_.data(), optimizer_->v_max().data());
+    optimizer_->set_steps(adam_.report().steps);
+    if (state_) engine_->set_carried(state_->get());
+  }
+
+  void publish() override {
+    const cuda::Unrecorded unrecorded;
+    engine_->upload_parameters();
+    engine_->set_device_ahead(true);
+    upload(optimizer_->m().data(), m_.data());
+    upload(optimizer_->v().data(), v_.data());
+    if (v_max_.size() > 0) upload(optimizer_->v_max().data(), v_max_.data());
+    cuda::AdamReport report;
+    report.steps = optimizer_->steps();
+    adam_.resume(report);
+    if (state_) state_->set(engine_->carried());
+  }
+
+ private:
+  // What a recorded update depends on. All else of a batch is read on the device.
+  using Key = std::tuple<int, int, int, bool, tasks::Carry>;
+
+  static std::int64_t records_of(std::int64_t count) {
+    if (count > cuda::UpdateLog::kCapacity) throw std::logic_error("too many updates at once");
+    return count;
+  }
+
+  std::size_t bytes() const {
+    return static_cast<std::size_t>(parameters_->size()) * sizeof(float);
+  }
+  void download(const float* from, float* to) {
+    cuda::download(from, bytes(), to, network_->stream());
+  }
+  void upload(const float* from, float* to) {
+    cuda::upload(from, bytes(), to, network_->stream());
+    cuda::wait(network_->stream());
+  }
+
+  // Queues update i; gives the baseline of its batch.
+  double launch(std::int64_t i) {
+    const BatchShape shape = next_batch(i);
+    const Key key{shape.steps, shape.rows, shape.loss_from, shape.weighted, shape.carry};
+    const auto [found, is_new] = graphs_.try_emplace(key);
+    std::optional<cuda::Graph>& graph = found->second;
+    if (is_new) {
+      // Kernels are loaded and memory is taken the first time, neither of which a recording likes.
+      const cuda::Unrecorded unrecorded;
+      update(shape);
+    } else {
+      if (!graph) graph.emplace(network_->stream(), [&] { update(shape); });
+      graph->launch();
+    }
+    return shape.baseline;
+  }
+
+  // The shape of batch i, which is uploaded where the device does not make it.
+  BatchShape next_batch(std::int64_t i) {
+    const auto index = static_cast<std::uint64_t>(i);
+    if (batches_) return task_->shape(tasks::Split::train, index);
+    const cuda::Unrecorded unrecorded;
+    task_->make_batch(tasks::Split::train, index, batch_);
+    memory_.upload(batch_, network_->stream());
+    return batch_.shape();
+  }
+
+  // The state that batches carry on; null: this task's do not.
+  cuda::DeviceState* carried_state(const BatchShape& shape) {
+    if (task_->carries_state() && !state_) {
+      state_ =
+          std::make_unique<cuda::DeviceState>(network_->program(), shape.rows, network_->stream());
+      state_->set(engine_->carried());
+    }
+    return state_.get();
+  }
+
+  // One whole update.
+  void update(const BatchShape& shape) {
+    const DeviceBatch batch = memory_.require(shape);
+    if (batches_) batches_->make(tasks::Split::train, log_.index(), batch, network_->stream());
+    std::vector<const float*> initial;
+    std::vector<float*> final;
+    if (cuda::DeviceState* state = carried_state(shape)) {
+      final = state->parts();
+      for (std::size_t p = 0; p < final.size() && shape.carry != tasks::Carry::nothing; ++p) {
+        const bool fresh = shape.carry == tasks::Carry::memory && engine_->is_output()[p];
+        initial.push_back(fresh ? nullptr : final[p]);
+      }
+    }
+    network_->train(batch, initial, final);
+    if (state_) state_->mend();
+    adam_.update(network_->gradients(), network_->sequence().device_result().loss,
+                 network_->values(), m_.data(), v_.data(), v_max_.data(), network_->size());
+    log_.append(network_->sequence(), adam_, network_->program().output, engine_->memory_part());
+  }
+
+  UpdateOutcome outcome(const cuda::UpdateRecord& record, double baseline) const {
+    UpdateOutcome o;
+    o.step.loss = record.loss;
+    o.step.max_hidden = record.max_output;
+    if (engine_->memory_part() >= 0) o.step.max_memory = record.max_memory;
+    o.step.overflows = record.overflows;
+    o.norm = record.norm;
+    o.baseline = baseline;
+    return o;
+  }
+
+  const tasks::Task* task_;
+  std::unique_ptr<tasks::DeviceBatches> batches_;  // null: made by the host
+  CudaEngine* engine_;
+  CudaNetwork* network_;
+  FlatParameters* parameters_;
+  Optimizer* optimizer_;
+  cuda::Adam adam_;
+  cuda::UpdateLog log_;
+  cuda::Buffer<float> m_, v_, v_max_;
+  std::unique_ptr<cuda::DeviceState> state_;  // of tasks that carry one
+  DeviceBatchMemory memory_;
+  Batch batch_;
+  std::map<Key, std::optional<cuda::Graph>> graphs_;  // empty: seen once
+  std::int64_t next_ = 0;
+};
+
+std::unique_ptr<Updater> CudaEngine::make_updater(const tasks::Task& task,
+                                                  FlatParameters& parameters,
+                                                  Optimizer& optimizer) {
+  const cuda::Unrecorded unrecorded;
+  return std::make_unique<CudaUpdater>(task, *this, parameters, optimizer);
+}
+
+}  // namespace
+
+std::unique_ptr<Engine> make_cuda_engine(Model model, FlatParameters& parameters,
+                                         const std::string& device) {
+  const int count = cuda::device_count();
+  const int number = device.starts_with("cuda:") ? std::stoi(device.substr(5)) : 0;
+  if (number >= count) {
+    throw Error(
+        fmt::format("device '{}' is not there: this machine has {} CUDA device{}; use {}device=cpu",
+                    device, count, count == 1 ? "" : "s",
+                    count > 0 ? fmt::format("cuda:0 .. cuda:{}, or ", count - 1) : ""));
+  }
+  cuda::use_device(number);
+  const cuda::Unrecorded unrecorded;
+  const auto program = model->layer()->program<float>(0);
+  if (!cuda::supports(*program)) {
+    throw Error(fmt::format("the cell '{}' has no CUDA kernels; use device=cpu", program->cell));
+  }
+  return std::make_unique<CudaEngine>(model, parameters);
+}
+
+#else
+
+std::unique_ptr<Engine> make_cuda_engine(Model, FlatParameters&, const std::string& device) {
+  throw Error(fmt::format(
+      "this build has no CUDA kernels, got device = '{}'; build with nvcc on the PATH, or use "
+      "device=cpu",
+      device));
+}
+
+#endif
+
+}  // namespace nru::training

@@ -1,0 +1,17 @@
+// Training on a CUDA device.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "training/engine.h"
+#include "training/updater.h"
+
+namespace nru::training {
+
+// Throws nru::Error where the build has no CUDA kernels, the machine no such device, or the cell no
+// kernels. device: "cuda" or "cuda:N".
+std::unique_ptr<Engine> make_cuda_engine(Model model, FlatParameters& parameters,
+                                         const std::string& device);
+
+}  // namespace nru::training

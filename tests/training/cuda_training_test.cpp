@@ -1,0 +1,234 @@
+// Training on a CUDA device against training on the CPU: gradients, updates, evaluation, and that a
+// run is the same bits every time.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <thread>
+
+#include "../support/needs_cuda.h"
+#include "cells/registry.h"
+#include "runs.h"
+
+namespace nru::training {
+namespace {
+
+RunConfig on_cuda(RunConfig config) {
+  config.device = "cuda";
+  return config;
+}
+
+// A task with all that makes batches differ.
+struct Case {
+  std::string name;
+  std::string cell;
+  std::vector<std::string> sets;
+  bool text = false;
+
+  RunConfig config(const test::TempDir& directory, std::vector<std::string> more = {}) const {
+    more.insert(more.begin(), sets.begin(), sets.end());
+    if (text) return small_text(cell, directory, more);
+    // The tasks that follow copy take its keys.
+    return config_of({{"cell", cell}}, more);
+  }
+};
+
+std::vector<Case> cases() {
+  const std::vector<std::string> copy{"task=copy", "lag=5", "batch_size=3"};
+  std::vector<Case> all;
+  for (const CellInfo& cell : cells()) {
+    all.push_back({cell.name, cell.name, copy});
+    // At the default epsilon a few updates carry the last bit of a modReLU's gradient far.
+    for (const OptionSpec& option : cell.options) {
+      if (option.key == "epsilon") all.back().sets.push_back("cell.epsilon=0.1");
+    }
+  }
+  const auto add = [&](const std::string& name, std::vector<std::string> sets) {
+    sets.push_back("batch_size=3");
+    all.push_back({name, "nru", sets});
+  };
+  add("groups", {"task=copy", "lag=5", "task_options.reset_every=4"});
+  add("memory_carried",
+      {"task=copy", "lag=5", "task_options.reset_every=4", "task_options.carry=memory"});
+  add("random_labels", {"task=copy", "lag=5", "task_options.labels=random_all"});
+  add("variable", {"task=copy-variable", "lag=9"});
+  add("variable_rows", {"task=copy-variable", "lag=9", "task_options.per_row=true"});
+  add("denoise", {"task=denoise", "lag=12"});
+  add("denoise_all", {"task=denoise", "lag=12", "task_options.loss_all=true"});
+  add("amsgrad", {"task=copy", "lag=5", "amsgrad=true", "clip_norm=0.05"});
+  all.push_back({"text", "nru", {}, true});
+  all.push_back({"text_lstm", "lstm", {}, true});
+  all.push_back({"text_one_hot", "gru", {"task_options.embedding=0"}, true});
+  return all;
+}
+
+class CudaTraining : public ::testing::TestWithParam<Case> {
+ protected:
+  RunConfig config(const std::vector<std::string>& more = {}) const {
+    return GetParam().config(directory_, more);
+  }
+  // The lines of metrics.csv, without their seconds.
+  std::vector<MetricsRow> rows_of(const std::string& name) const {
+    std::vector<MetricsRow> rows = read_metrics(directory_ / name / "metrics.csv");
+    for (MetricsRow& row : rows) row.seconds = 0;
+    return rows;
+  }
+  std::string bytes(const std::string& name) const {
+    Network network(config());
+    load_weights(directory_ / name / "checkpoint.safetensors", network.parameters);
+    const auto values = values_of(network.parameters);
+    return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
+  }
+
+  test::TempDir directory_;
+};
+
+TEST_P(CudaTraining, GradientsAreThoseOfTheCpu) {
+  NRU_NEEDS_CUDA_DEVICE();
+  Network cpu(config()), cuda(on_cuda(config()));
+  for (const std::uint64_t index : {0, 1, 2}) {  // later ones may go on from a state
+    const tasks::Batch batch = batch_of(cpu, index, tasks::Split::train);
+    const StepOutcome a = cpu.engine->compute_gradients(batch);
+    const StepOutcome b = cuda.engine->compute_gradients(batch);
+    EXPECT_NEAR(b.loss, a.loss, 1e-5 * a.loss);
+    EXPECT_NEAR(*b.max_hidden, *a.max_hidden, 1e-4 * *a.max_hidden);
+    EXPECT_EQ(a.max_memory.has_value(), b.max_memory.has_value());
+    for (const auto& entry : cpu.parameters.entries()) {
+      const float* expected = cpu.parameters.gradients() + entry.offset;
+      const float* actual = cuda.parameters.gradients() + entry.offset;
+      double largest = 0, off = 0;
+      for (std::int64_t i = 0; i < entry.size; ++i) {
+        largest = std::max(largest, std::fabs(static_cast<double>(expected[i])));
+        off = std::max(off, std::fabs(static_cast<double>(actual[i]) - expected[i]));
+      }
+      // Two float32 codes over some 25 steps, as between fused and reference.
+      EXPECT_LE(off, 5e-5 * largest) << entry.name;
+    }
+  }
+}
+
+TEST_P(CudaTraining, FirstUpdatesAreThoseOfTheCpu) {
+  NRU_NEEDS_CUDA_DEVICE();
+  std::vector<UpdateOutcome> outcomes[2];
+  std::vector<float> values[2];
+  for (const bool device : {false, true}) {
+    Network network(device ? on_cuda(config()) : config());
+    const RunConfig& c = network.config;
+    Optimizer optimizer({c.learning_rate, 0.9, 0.999, 1e-8, c.amsgrad}, c.clip_norm, 1,
+                        network.parameters);
+    const auto updater = network.engine->make_updater(*network.task, network.parameters, optimizer);
+    updater->run(0, 3, outcomes[device]);
+    updater->run(3, 5, outcomes[device]);
+    updater->fetch();
+    values[device] = values_of(network.parameters);
+    EXPECT_EQ(optimizer.steps(), 8);
+    EXPECT_EQ(network.engine->carried().empty(), !network.task->carries_state() && device)
+        << "the host's engine always holds the last state";
+  }
+  ASSERT_EQ(outcomes[0].size(), 8);
+  ASSERT_EQ(outcomes[1].size(), 8);
+  for (int i = 0; i < 8; ++i) {
+    const UpdateOutcome &a = outcomes[0][i], &b = outcomes[1][i];
+    // What Adam makes of a gradient near zero depends on its last bits, so the two drift apart.
+    const double bound = i == 0 ? 1e-5 : 1e-3;
+    EXPECT_NEAR(b.step.loss, a.step.loss, bound * a.step.loss) << i;
+    EXPECT_NEAR(b.norm, a.norm, 10 * bound * a.norm) << i;
+    EXPECT_EQ(b.baseline, a.baseline) << i;
+    EXPECT_EQ(b.step.overflows, a.step.overflows) << i;
+    EXPECT_NEAR(*b.step.max_hidden, *a.step.max_hidden, 10 * bound * *a.step.max_hidden) << i;
+    if (a.step.max_memory) {
+      EXPECT_NEAR(*b.step.max_memory, *a.step.max_memory, 10 * bound * *a.step.max_memory) << i;
+    }
+  }
+  std::int64_t far = 0;
+  for (std::size_t i = 0; i < values[0].size(); ++i)
+    far += std::fabs(values[0][i] - values[1][i]) > 2e-4f;  // eight steps of at most 1e-3
+  EXPECT_LT(far, static_cast<std::int64_t>(values[0].size() / 100 + 1));
+}
+
+TEST_P(CudaTraining, EvaluatesAsTheCpu) {
+  NRU_NEEDS_CUDA_DEVICE();
+  Network cpu(config()), cuda(on_cuda(config()));
+  const Evaluation a = evaluate(*cpu.engine, *cpu.task, tasks::Split::valid);
+  const Evaluation b = evaluate(*cuda.engine, *cuda.task, tasks::Split::valid);
+  EXPECT_NEAR(b.loss, a.loss, 1e-5 * a.loss);
+  EXPECT_NEAR(*b.accuracy, *a.accuracy, 0.01);  // near-ties
+}
+
+TEST_P(CudaTraining, TheSameBitsTwiceAndResumed) {
+  NRU_NEEDS_CUDA_DEVICE();
+  const auto run = [&](const std::string& name, int updates, bool resume) {
+    finish(
+        on_cuda(config({"out=" + (directory_ / name).string(), "updates=" + std::to_string(updates),
+                        "log_every=4", "evaluate_every=6"})),
+        resume);
+  };
+  run("once", 14, false);
+  run("twice", 14, false);
+  run("parts", 5, false);
+  run("parts", 14, true);
+  EXPECT_EQ(bytes("once"), bytes("twice"));
+  EXPECT_EQ(bytes("once"), bytes("parts"));
+  EXPECT_EQ(rows_of("once"), rows_of("twice"));
+  EXPECT_EQ(rows_of("once"), rows_of("parts"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Training, CudaTraining, ::testing::ValuesIn(cases()),
+                         [](const auto& info) {
+                           std::string name = info.param.name;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+// Threads that allocate, record graphs of many shapes, evaluate and end at different times.
+TEST(CudaRuns, SideBySideHaveTheSameBitsAsAlone) {
+  NRU_NEEDS_CUDA_DEVICE();
+  const test::TempDir directory;
+  const auto config = [&](const std::string& folder, int i) {
+    const std::vector<std::string> tasks{"task=copy", "task=copy-variable", "task=denoise"};
+    const std::vector<std::string> names{"nru", "lstm", "gru", "nru"};
+    return on_cuda(config_of(
+        {{"cell", names[i % 4]}},
+        {tasks[i % 3], "lag=12", "batch_size=4", "seed=" + std::to_string(i),
+         "updates=" + std::to_string(150 + 40 * i), "evaluate_every=30", "checkpoint_every=20",
+         "out=" + (directory / folder / std::to_string(i)).string()}));
+  };
+  constexpr int kRuns = 12;
+  std::vector<std::thread> threads;
+  std::vector<std::string> errors(kRuns);
+  for (int i = 0; i < kRuns; ++i) {
+    threads.emplace_back([&, i] {
+      try {
+        finish(config("together", i));
+      } catch (const std::exception& error) {
+        errors[i] = error.what();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (int i = 0; i < kRuns; ++i) {
+    ASSERT_EQ(errors[i], "") << i;
+    finish(config("alone", i));
+    Network together(config("together", i)), alone(config("alone", i));
+    load_weights(directory / "together" / std::to_string(i) / "checkpoint.safetensors",
+                 together.parameters);
+    load_weights(directory / "alone" / std::to_string(i) / "checkpoint.safetensors",
+                 alone.parameters);
+    EXPECT_EQ(values_of(together.parameters), values_of(alone.parameters)) << i;
+  }
+}
+
+TEST(CudaDevice, ThatIsNotThereIsAClearError) {
+  RunConfig config = small_copy("nru");
+  config.device = "cuda:99";
+  EXPECT_THAT(
+      test::error_of([&] { Network network(config); }),
+      ::testing::AllOf(::testing::HasSubstr("cuda:99"), ::testing::HasSubstr("device=cpu")));
+  config.device = "cuda";
+  config.backend = "reference";
+  EXPECT_THAT(test::error_of([&] { Network network(config); }), ::testing::HasSubstr("backend"));
+}
+
+}  // namespace
+}  // namespace nru::training
