@@ -77,22 +77,7 @@ TEST(CudaCluster, TrainIsAsCloseToDoubleAsTheCpu) {
   NRU_NEEDS_CLUSTERS();
   const Stream stream;
   for_cluster_cases([&](const CellCase& cell, const RunCase& run) {
-    SequenceData<float> device(cell, run, 0.2);
-    const auto host = host_runs(device, [](auto& data, auto& sequence) { data.train(sequence); });
-    SequenceData<double> exact(cell, run, 0.2);
-    Sequence sequence(device.program, {.stream = stream.handle()});
-    kernels::Sequence<double> exact_sequence(exact.program, 1);
-    const SequenceResult got = train(device, sequence, stream.handle());
-    const SequenceResult want = exact.train(exact_sequence);
-    EXPECT_NEAR(got.loss, want.loss, 1e-6 * want.loss);
-    EXPECT_EQ(got.events, want.events);
-    for (std::size_t s = 0; s < want.max_abs.size(); ++s)
-      EXPECT_NEAR(got.max_abs.at(s), want.max_abs[s], 1e-5 * want.max_abs[s]);
-    EXPECT_NEAR(got.max_output, want.max_output, 1e-5 * want.max_output);
-    EXPECT_EQ(device.predictions, exact.predictions);
-    const Against check(device, host, exact, cell.looseness);
-    check.outputs();
-    check.gradients(true);
+    expect_train_close_to_double(cell, run, {.stream = stream.handle()});
   });
 }
 
@@ -100,17 +85,7 @@ TEST(CudaCluster, BackwardIsAsCloseToDoubleAsTheCpu) {
   NRU_NEEDS_CLUSTERS();
   const Stream stream;
   for_cluster_cases([&](const CellCase& cell, const RunCase& run) {
-    SequenceData<float> device(cell, run, 0.2);
-    const auto host = host_runs(device, forward_and_backward);
-    SequenceData<double> exact(cell, run, 0.2);
-    Sequence sequence(device.program, {.stream = stream.handle()});
-    kernels::Sequence<double> exact_sequence(exact.program, 1);
-    forward_backward(device, sequence, stream.handle());
-    exact.forward(exact_sequence, true);
-    exact.backward(exact_sequence);
-    const Against check(device, host, exact, cell.looseness);
-    check.outputs();
-    check.gradients(false);
+    expect_backward_close_to_double(cell, run, {.stream = stream.handle()});
   });
 }
 
@@ -118,90 +93,24 @@ TEST(CudaCluster, TheSameRunTwiceAndAsAGraphHasTheSameBits) {
   NRU_NEEDS_CLUSTERS();
   const Stream stream;
   for_cluster_cases([&](const CellCase& cell, const RunCase& run) {
-    SequenceData<float> first(cell, run), again = first, replayed = first;
-    Sequence sequence(first.program, {.stream = stream.handle()});
-    Sequence recorded(first.program, {.stream = stream.handle()});
-    const double loss = train(first, sequence, stream.handle()).loss;
-    EXPECT_EQ(train(again, sequence, stream.handle()).loss, loss);
-    expect_same_results(first, again);
-    DeviceData device(replayed, stream.handle());
-    Graph graph(stream.handle(), [&] {
-      recorded.train(device.inputs(), device.outputs(), device.readout(), device.gradients(false));
-    });
-    graph.launch();
-    device.download();
-    EXPECT_EQ(recorded.result().loss, loss);
-    expect_same_results(first, replayed);
+    expect_repeats(cell, run, {.stream = stream.handle()});
   });
 }
 
-// Many steps, in windows and as a whole, and against the generic path.
 TEST(CudaCluster, LongSequencesAgreeWithTheGenericPath) {
   NRU_NEEDS_CLUSTERS();
   const Stream stream;
-  const CellCase cell{"", shape(1, 212, 256, 4)};
-  const RunCase run{"", 200, 101, false, true};
-  SequenceData<float> whole(cell, run, 0.1), windows = whole, generic = whole;
-  Sequence a(whole.program, {.stream = stream.handle()});
-  Sequence b(whole.program, {.stream = stream.handle(), .whole_sequence = false});
-  const SequenceResult got = train(whole, a, stream.handle());
-  const SequenceResult evaluated = evaluate(windows, a, stream.handle());
-  const SequenceResult want = train(generic, b, stream.handle());
-  EXPECT_NEAR(evaluated.loss, got.loss, 1e-12 * got.loss);  // summed up by window
-  EXPECT_EQ(evaluated.max_abs, got.max_abs);
-  expect_same_bits(whole.states, windows.states, "states");
-  EXPECT_NEAR(got.loss, want.loss, 1e-5 * want.loss);
-  EXPECT_EQ(got.events, want.events);
-  EXPECT_LT(relative_distance(whole.output, generic.output), 1e-4);
-  for (std::size_t p = 0; p < whole.parameters.size(); ++p) {
-    EXPECT_LT(relative_distance(whole.parameter_gradients[p], generic.parameter_gradients[p]), 1e-3)
-        << whole.program->parameters[p].name;
-  }
+  const RunCase run{"", 200, 101, false, true};  // several windows without `keep`
+  expect_agrees_with_the_generic_path({"", shape(1, 212, 256, 4)}, run, stream.handle());
 }
 
-// A cell whose first head's p on the write side and whose q on the erasing side are of that size.
-SequenceData<float> with_extreme_heads(const NruShape& s, const RunCase& run, float size) {
-  SequenceData<float> data({"", s}, run, 0.2);
-  auto &weight = data.parameters[data.parameters.size() - 2], &bias = data.parameters.back();
-  EXPECT_EQ(bias.size(), static_cast<std::size_t>(s.head_outputs()));
-  const std::size_t columns = weight.size() / bias.size();
-  const auto set = [&](int row) {
-    bias[row] = row % 3 == 0 ? -size : size;
-    std::fill_n(weight.begin() + row * columns, columns, 0.f);
-  };
-  const int p = 2 * s.heads, q = p + 3 * s.rank();
-  for (int i = 0; i < s.rank() / s.heads; ++i) set(p + i);
-  for (int i = 0; i < s.rank(); ++i) set(q + i);
-  return data;
-}
-
-// Heads whose norms leave the range of float: what is clamped, overflows or is not a number counts
-// and writes as on the CPU.
 TEST(CudaCluster, ExtremeHeadsAreTreatedAsOnTheCpu) {
   NRU_NEEDS_CLUSTERS();
   const Stream stream;
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  const RunCase run{"", 3, 6, false, true};
-  for (int options = 0; options < 4; ++options) {
-    for (float size : {0.f, 1e-38f, 1e-20f, 1e-9f, 1e4f, 1e9f, 1e20f, 3e38f, kInfinity}) {
-      SCOPED_TRACE(testing::Message() << "size " << size << ", options " << options);
-      NruShape s = shape(3, 140, 256, 4);
-      s.authors_overflow = options & 1;
-      s.relu_heads = options & 2;
-      SequenceData<float> device = with_extreme_heads(s, run, size), host = device;
-      Sequence sequence(device.program, {.stream = stream.handle()});
-      kernels::Sequence<float> host_sequence(host.program, 1);
-      const SequenceResult got = train(device, sequence, stream.handle());
-      const SequenceResult want = host.train(host_sequence);
-      EXPECT_EQ(got.events, want.events);
-      EXPECT_LT(relative_distance(device.states[1], host.states[1]), 1e-5);
-      EXPECT_LT(relative_distance(device.output, host.output), 1e-5);
-      for (std::size_t i = 0; i < device.parameters.size(); ++i) {
-        EXPECT_LT(relative_distance(device.parameter_gradients[i], host.parameter_gradients[i]),
-                  2e-4)
-            << device.program->parameters[i].name;
-      }
-    }
+  for (bool relu : {false, true}) {
+    NruShape s = shape(3, 140, 256, 4);
+    s.relu_heads = relu;
+    expect_extreme_heads_as_on_the_cpu(s, stream.handle());
   }
 }
 

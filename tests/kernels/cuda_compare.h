@@ -165,6 +165,29 @@ inline void expect_repeats(const CellCase& cell, const RunCase& run,
   }
 }
 
+// A long training call against the step-by-step path, and the same forward pass window by window.
+inline void expect_agrees_with_the_generic_path(const CellCase& cell, const RunCase& run,
+                                                StreamHandle stream) {
+  SequenceData<float> whole(cell, run, 0.1), windows = whole, generic = whole;
+  Sequence a(whole.program, {.stream = stream});
+  Sequence b(whole.program, {.stream = stream, .whole_sequence = false});
+  const SequenceResult got = train(whole, a, stream);
+  const SequenceResult evaluated = evaluate(windows, a, stream);
+  const SequenceResult want = train(generic, b, stream);
+  EXPECT_NEAR(evaluated.loss, got.loss, 1e-8 * got.loss);  // summed up by window
+  EXPECT_EQ(evaluated.max_abs, got.max_abs);
+  expect_same_bits(whole.states, windows.states, "states");
+  EXPECT_NEAR(got.loss, want.loss, 1e-5 * want.loss);
+  EXPECT_EQ(got.events, want.events);
+  for (std::size_t s = 0; s < want.max_abs.size(); ++s)
+    EXPECT_NEAR(got.max_abs.at(s), want.max_abs[s], 1e-4 * want.max_abs[s]);
+  EXPECT_LT(relative_distance(whole.output, generic.output), 1e-4);
+  for (std::size_t p = 0; p < whole.parameters.size(); ++p) {
+    EXPECT_LT(relative_distance(whole.parameter_gradients[p], generic.parameter_gradients[p]), 1e-3)
+        << whole.program->parameters[p].name;
+  }
+}
+
 // Heads of an NRU whose norms leave the range of float: what is clamped, overflows or is not a
 // number counts and writes as on the CPU.
 inline void expect_extreme_heads_as_on_the_cpu(NruShape s, StreamHandle stream) {

@@ -39,6 +39,7 @@ TEST(CudaPersistent, TheSizeChoosesThePath) {
     EXPECT_EQ(path(shape), "generic");
   }
   EXPECT_EQ(path({.input = 4, .hidden = 9, .memory = 4, .heads = 9}), "generic");  // straddling
+  EXPECT_EQ(path_of(eurnn_program<float>({.input = 10, .hidden = 64}), 10), "generic");
 }
 
 // Each compiled shape as full as it can be and at odd sizes, with and without the fast write.
@@ -124,27 +125,8 @@ TEST(CudaPersistent, LongSequencesAgreeWithTheGenericPath) {
   NRU_NEEDS_CUDA_DEVICE();
   const Stream stream;
   for (bool lengths : {false, true}) {
-    const CellCase cell{"", copy_size()};
     const RunCase run{"", 120, 150, lengths, true};  // several windows without `keep`
-    SequenceData<float> whole(cell, run, 0.1), windows = whole, generic = whole;
-    Sequence a(whole.program, {.stream = stream.handle()});
-    Sequence b(whole.program, {.stream = stream.handle(), .whole_sequence = false});
-    const SequenceResult got = train(whole, a, stream.handle());
-    const SequenceResult evaluated = evaluate(windows, a, stream.handle());
-    const SequenceResult want = train(generic, b, stream.handle());
-    EXPECT_NEAR(evaluated.loss, got.loss, 1e-8 * got.loss);  // other sums of the output layer
-    EXPECT_EQ(evaluated.max_abs, got.max_abs);
-    expect_same_bits(whole.states, windows.states, "states");
-    EXPECT_NEAR(got.loss, want.loss, 1e-5 * want.loss);
-    EXPECT_EQ(got.events, want.events);
-    for (std::size_t s = 0; s < want.max_abs.size(); ++s)
-      EXPECT_NEAR(got.max_abs.at(s), want.max_abs[s], 1e-4 * want.max_abs[s]);
-    EXPECT_LT(relative_distance(whole.output, generic.output), 1e-4);
-    for (std::size_t p = 0; p < whole.parameters.size(); ++p) {
-      EXPECT_LT(relative_distance(whole.parameter_gradients[p], generic.parameter_gradients[p]),
-                1e-3)
-          << whole.program->parameters[p].name;
-    }
+    expect_agrees_with_the_generic_path({"", copy_size()}, run, stream.handle());
   }
 }
 
