@@ -5,8 +5,6 @@
 
 #ifdef NRU_HAS_CUDA
 
-#include <functional>
-
 #include "cuda_compare.h"
 #include "kernels/cuda/units.h"
 
@@ -128,22 +126,7 @@ TEST(CudaUnits, LongSequencesAgreeWithTheGenericPath) {
   for (const CellCase& cell : long_cases) {
     SCOPED_TRACE(cell.name);
     const RunCase run{"", 200, 101, false, true};
-    SequenceData<float> whole(cell, run, 0.1), windows = whole, generic = whole;
-    Sequence a(whole.program, {.stream = stream.handle()});
-    Sequence b(whole.program, {.stream = stream.handle(), .whole_sequence = false});
-    const SequenceResult got = train(whole, a, stream.handle());
-    const SequenceResult evaluated = evaluate(windows, a, stream.handle());
-    const SequenceResult want = train(generic, b, stream.handle());
-    EXPECT_NEAR(evaluated.loss, got.loss, 1e-8 * got.loss);  // other sums of the output layer
-    EXPECT_EQ(evaluated.max_abs, got.max_abs);
-    expect_same_bits(whole.states, windows.states, "states");
-    EXPECT_NEAR(got.loss, want.loss, 1e-5 * want.loss);
-    EXPECT_LT(relative_distance(whole.output, generic.output), 1e-4);
-    for (std::size_t p = 0; p < whole.parameters.size(); ++p) {
-      EXPECT_LT(relative_distance(whole.parameter_gradients[p], generic.parameter_gradients[p]),
-                1e-3)
-          << whole.program->parameters[p].name;
-    }
+    expect_agrees_with_the_generic_path(cell, run, stream.handle());
   }
 }
 
