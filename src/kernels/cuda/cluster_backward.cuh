@@ -28,7 +28,7 @@ struct BackwardShared {
   alignas(16) std::uint64_t pre_arrived, m_arrived;
 };
 
-#if __CUDA_ARCH__ >= 900
+#if NRU_CLUSTER_CODE
 
 template <class T>
 class BackwardCta {

@@ -6,6 +6,12 @@
 
 #include <cstdint>
 
+// Device code for clusters is compiled where there are some, and for the emulation of a cluster by
+// tests (tests/kernels/emulated_cluster.h), which brings its own exchange.
+#if __CUDA_ARCH__ >= 900 || defined(NRU_EMULATED_CLUSTER)
+#define NRU_CLUSTER_CODE 1
+#endif
+
 namespace nru::kernels::cuda {
 
 #if __CUDA_ARCH__ >= 900

@@ -28,7 +28,7 @@ struct ForwardShared {
   alignas(16) std::uint64_t h_arrived, u_arrived;
 };
 
-#if __CUDA_ARCH__ >= 900
+#if NRU_CLUSTER_CODE
 
 template <class T>
 class ForwardCta {

@@ -34,7 +34,7 @@ struct WeightBlock {
   int output_stride, input_stride;
 };
 
-#if __CUDA_ARCH__ >= 900
+#if NRU_CLUSTER_CODE
 
 // The part of a warp in a block of weights: for RegisterWeights::load().
 template <int O>

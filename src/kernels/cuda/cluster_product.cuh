@@ -33,9 +33,13 @@ __device__ inline void add_product(float w, float4 x, float4& sum) {
 }
 // As relu(), in one instruction: a NaN stays one.
 __device__ inline float relu_max(float x) {
+#ifdef __CUDA_ARCH__
   float y;
   asm("max.NaN.f32 %0, %1, 0f00000000;" : "=f"(y) : "f"(x));
   return y;
+#else
+  return relu(x);
+#endif
 }
 __device__ inline float4 relu_max(float4 x) {
   return make_float4(relu_max(x.x), relu_max(x.y), relu_max(x.z), relu_max(x.w));
@@ -204,8 +208,10 @@ struct Fold {
 };
 
 // Keeps the compiler from computing a number that does not change again in every step.
-__device__ inline void hold(int& x) { asm volatile("" : "+r"(x)); }
-__device__ inline void hold(std::uint32_t& x) { asm volatile("" : "+r"(x)); }
+template <class Number>
+__device__ inline void hold(Number& x) {
+  asm volatile("" : "+r"(x));
+}
 
 // The outputs that a warp makes of `width` in all, dealt out evenly over the 32 warps of a cluster:
 // at most O of them. Every CTA makes some of any four or more, which the exchanges rely on.

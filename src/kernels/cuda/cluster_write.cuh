@@ -51,9 +51,13 @@ __device__ inline bool ordinary_power(float x) { return x >= 1e-25f && x <= 1e30
 
 // x^(-1/5) of an ordinary power; see fifth_root().
 __device__ inline float inverse_fifth_root(float x) {
+#ifdef __CUDA_ARCH__
   float y;
   asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(-0.2f * y));
+#else
+  const float y = exp2f(-0.2f * log2f(x));
+#endif
   return fmaf(0.2f * y, fmaf(-x, pow5(y), 1.f), y);
 }
 
