@@ -20,7 +20,7 @@ if(cuda_sources AND NRU_CUDA)
   include(CheckLanguage)
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
-    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
       # A100 and H100, and through 90's PTX what comes after them; every further one costs compile time.
       set(CMAKE_CUDA_ARCHITECTURES 80-real 90)
     endif()
