@@ -61,7 +61,7 @@ class CudaEngine : public Engine {
     const cuda::Unrecorded unrecorded;
     const auto call = begin(batch, initial);
     network_.train(call.batch, call.initial, call.state.parts());
-    const StepOutcome o = outcome();
+    const StepOutcome o = outcome(network_.sequence().result());
     cuda::download(network_.gradients(), bytes(), flat_->gradients(), network_.stream());
     final = call.state.get();
     return o;
@@ -73,7 +73,7 @@ class CudaEngine : public Engine {
     const auto call = begin(batch, initial);
     std::int32_t* best = predictions ? predictions_.require(batch.targets.size()) : nullptr;
     network_.evaluate(call.batch, call.initial, call.state.parts(), best);
-    const StepOutcome o = outcome();
+    const StepOutcome o = outcome(network_.sequence().result());
     if (predictions) {
       predictions->assign(batch.targets.size(), 0);
       // Before loss_from there are none.
@@ -107,17 +107,6 @@ class CudaEngine : public Engine {
       call.initial.assign(state->parts().begin(), state->parts().end());
     }
     return call;
-  }
-
-  StepOutcome outcome() {
-    const kernels::SequenceResult result = network_.sequence().result();
-    StepOutcome o;
-    o.loss = result.loss;
-    o.max_hidden = result.max_output;
-    const auto memory = std::find(is_output().begin(), is_output().end(), false);
-    if (memory != is_output().end()) o.max_memory = result.max_abs[memory - is_output().begin()];
-    o.overflows = result.events[kernels::kOverflow];
-    return o;
   }
 
   Model model_;  // owns the program

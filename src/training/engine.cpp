@@ -8,7 +8,6 @@
 #include <stdexcept>
 
 #include "kernels/cpu/gemm.h"
-#include "kernels/program.h"
 #include "training/updater.h"
 
 namespace nru::training {
@@ -55,6 +54,17 @@ CarriedState Engine::start(const tasks::Batch& batch, const CarriedState& carrie
     }
   }
   return initial;
+}
+
+StepOutcome Engine::outcome(const kernels::SequenceResult& result) const {
+  StepOutcome o;
+  o.loss = result.loss;
+  o.max_hidden = result.max_output;
+  for (std::size_t part = 0; part < is_output_.size() && !o.max_memory; ++part) {
+    if (!is_output_[part]) o.max_memory = result.max_abs[part];
+  }
+  o.overflows = result.events[kernels::kOverflow];
+  return o;
 }
 
 StepOutcome Engine::compute_gradients(const tasks::Batch& batch) {

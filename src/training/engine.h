@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cells/model.h"
+#include "kernels/sequence.h"
 #include "tasks/task.h"
 #include "training/flat_parameters.h"
 
@@ -67,6 +68,9 @@ class Engine {
                             CarriedState& final) = 0;
   virtual StepOutcome predict(const tasks::Batch& batch, const CarriedState& initial,
                               CarriedState& final, std::vector<std::int32_t>* predictions) = 0;
+
+  // What the sequence kernels report, in the words of training.
+  StepOutcome outcome(const kernels::SequenceResult& result) const;
 
  private:
   CarriedState start(const tasks::Batch& batch, const CarriedState& carried) const;

@@ -5,8 +5,6 @@
 
 #include <algorithm>
 
-#include "kernels/sequence.h"
-
 namespace nru::training {
 namespace {
 
@@ -132,17 +130,6 @@ class FusedEngine : public Engine {
       r.predictions = predictions->data();
     }
     return r;
-  }
-
-  StepOutcome outcome(const kernels::SequenceResult& result) const {
-    StepOutcome o;
-    o.loss = result.loss;
-    o.max_hidden = result.max_output;
-    for (std::size_t part = 0; part < is_output().size() && !o.max_memory; ++part) {
-      if (!is_output()[part]) o.max_memory = result.max_abs[part];
-    }
-    o.overflows = result.events[kernels::kOverflow];
-    return o;
   }
 
   Model model_;  // owns the memory behind the program
