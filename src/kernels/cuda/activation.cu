@@ -2,16 +2,11 @@
 // of a; with it a part of its own keeps a.
 #include "kernels/cuda/activation.h"
 
+#include "kernels/cuda/activation.cuh"
 #include "kernels/cuda/each.cuh"
-#include "kernels/cuda/math.cuh"
 
 namespace nru::kernels::cuda {
 namespace {
-
-__device__ inline float activate(bool tanh, float a) { return tanh ? tanhf(a) : relu(a); }
-__device__ inline float activate_backward(bool tanh, float h, float dh) {
-  return tanh ? tanh_backward(h, dh) : relu_backward(h, dh);
-}
 
 struct PlainForward {
   bool tanh;
@@ -37,7 +32,6 @@ struct PlainBackward {
 // ---- with layer norm: a CTA per row ----
 
 constexpr int kNormThreads = 256;
-constexpr float kLayerNormEps = 1e-5f;
 
 struct Moments {
   float mean, inverse_deviation;

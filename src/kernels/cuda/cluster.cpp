@@ -12,25 +12,6 @@ namespace {
 constexpr int kH = 1, kM = 2, kHeads = 3, kAux = 4;  // parts of the NRU's program (nru.cu)
 constexpr int kHiddenPhase = 0, kHeadsPhase = 1;
 
-struct DeviceLimits {
-  int major = 0, shared_bytes = 0;
-};
-
-// Of the current device; nothing where there is none.
-DeviceLimits device_limits() {
-  DeviceLimits limits;
-  int device = 0;
-  if (cudaGetDevice(&device) != cudaSuccess ||
-      cudaDeviceGetAttribute(&limits.major, cudaDevAttrComputeCapabilityMajor, device) !=
-          cudaSuccess ||
-      cudaDeviceGetAttribute(&limits.shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin,
-                             device) != cudaSuccess) {
-    cudaGetLastError();  // is not the next call's
-    return {};
-  }
-  return limits;
-}
-
 class ClusterKernels : public Persistent {
  public:
   ClusterKernels(const Program<float>& program, const NruShape& shape, const ClusterTile& tile)
@@ -66,21 +47,12 @@ class ClusterKernels : public Persistent {
 
  private:
   ClusterSequence sequence(const PersistentCall& call) const {
-    const auto block = [&](int phase, int part) -> const float* {
-      for (const Segment& s : program_.phases[phase].segments) {
-        const int columns = program_.parameters[s.parameter].columns;
-        if (s.part == part)
-          return call.parameters[s.parameter] + static_cast<std::size_t>(s.row) * columns +
-                 s.column;
-      }
-      throw Error("the NRU's program lacks a block of weights");
+    const auto block = [&](int phase, int part) {
+      return weight_block(program_, call, phase, part);
     };
-    const auto columns = [&](int phase) {
-      return program_.parameters[program_.phases[phase].segments[0].parameter].columns;
-    };
-    const ClusterWeights weights{block(kHiddenPhase, kH), block(kHiddenPhase, kM),
-                                 block(kHeadsPhase, kH),  block(kHeadsPhase, kM),
-                                 columns(kHiddenPhase),   columns(kHeadsPhase)};
+    const Matrix hh = block(kHiddenPhase, kH), uh = block(kHeadsPhase, kH);
+    const ClusterWeights weights{
+        hh.data, block(kHiddenPhase, kM).data, uh.data, block(kHeadsPhase, kM).data, hh.ld, uh.ld};
     return {sizes_,      hidden_,     weights,         call.steps,   call.batch,
             call.ld[kH], call.ld[kM], call.ld[kHeads], call.ld[kAux]};
   }
@@ -99,6 +71,20 @@ const PersistentDesignEntry entry(
      }});
 
 }  // namespace
+
+DeviceLimits device_limits() {
+  DeviceLimits limits;
+  int device = 0;
+  if (cudaGetDevice(&device) != cudaSuccess ||
+      cudaDeviceGetAttribute(&limits.major, cudaDevAttrComputeCapabilityMajor, device) !=
+          cudaSuccess ||
+      cudaDeviceGetAttribute(&limits.shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin,
+                             device) != cudaSuccess) {
+    cudaGetLastError();  // is not the next call's
+    return {};
+  }
+  return limits;
+}
 
 bool ClusterTile::holds(const NruShape& s) const {
   if (!s.factored_write() || s.relu_heads != relu || s.layer_norm) return false;

@@ -18,6 +18,11 @@
 
 namespace nru::kernels::cuda {
 
+struct DeviceLimits {
+  int major = 0, shared_bytes = 0;  // compute capability; of a CTA
+};
+DeviceLimits device_limits();  // of the current device; zeros where there is none
+
 inline constexpr int kClusterCtas = 4;  // each needs a share of h and of m
 
 // Blocks of the cell's weights, as the caller stores them: row o of a block makes output o.

@@ -77,11 +77,12 @@ struct RegisterWeights {
   }
   __device__ void multiply(const float4*, const float4* x, float4 (&sums)[O]) const {
 #pragma unroll
-    for (int j = 0; j < N; ++j) {
-      const float4 value = x[threadIdx.x % 32 + 32 * j];
+    for (int j = 0; j < N; ++j) add(j, x[threadIdx.x % 32 + 32 * j], sums);
+  }
+  // The share of the lane's input number j.
+  __device__ void add(int j, float4 value, float4* sums) const {
 #pragma unroll
-      for (int o = 0; o < O; ++o) add_product(w[o][j], value, sums[o]);
-    }
+    for (int o = 0; o < O; ++o) add_product(w[o][j], value, sums[o]);
   }
 };
 
@@ -105,18 +106,15 @@ struct SharedWeights {
   __device__ void multiply(const float4* shared, const float4* x, float4 (&sums)[O]) const {
     float4 w = zero4();
 #pragma unroll
-    for (int j = 0; j < N; ++j) {
-      const float4 value = x[threadIdx.x % 32 + 32 * j];
+    for (int j = 0; j < N; ++j) add(shared, j, x[threadIdx.x % 32 + 32 * j], w, sums);
+  }
+  // The share of the lane's input number j; w goes along from one input to the next.
+  __device__ void add(const float4* shared, int j, float4 value, float4& w, float4* sums) const {
 #pragma unroll
-      for (int o = 0; o < O; ++o) {
-        const int at = j * O + o;
-        if (at % 4 == 0) w = shared[at / 4 * kClusterThreads + threadIdx.x];
-        add_product(at % 4 == 0   ? w.x
-                    : at % 4 == 1 ? w.y
-                    : at % 4 == 2 ? w.z
-                                  : w.w,
-                    value, sums[o]);
-      }
+    for (int o = 0; o < O; ++o) {
+      const int at = j * O + o;
+      if (at % 4 == 0) w = shared[at / 4 * kClusterThreads + threadIdx.x];
+      add_product(at % 4 == 0 ? w.x : at % 4 == 1 ? w.y : at % 4 == 2 ? w.z : w.w, value, sums[o]);
     }
   }
 };

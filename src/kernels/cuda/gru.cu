@@ -13,7 +13,7 @@
 
 #include "kernels/cuda/device_cell.h"
 #include "kernels/cuda/each.cuh"
-#include "kernels/cuda/math.cuh"
+#include "kernels/cuda/gru.cuh"
 
 namespace nru::kernels::cuda {
 namespace {
@@ -64,9 +64,9 @@ struct GatesBackward {
   Operands o;
   __device__ void operator()(long long row, int j) const {
     const long long at = row * o.ld + j, gate = row * o.ld_gates + j;
-    const float r = o.gates[gate], q = o.d_inner[at], dr = q * o.h_prev[at];
+    const float r = o.gates[gate], q = o.d_inner[at];
     o.dh[at] = fmaf(q, r, o.dh[at]);  // already that of h'
-    o.d_pre[gate] = dr * r * (1.f - r);
+    o.d_pre[gate] = gru_reset_backward(r, o.h_prev[at], q);
     o.d_pre[gate + o.H] = o.d_gates[gate + o.H];
   }
 };
@@ -77,7 +77,7 @@ struct BlendForward {
     const long long at = row * o.ld + j;
     const float z = o.gates[row * o.ld_gates + o.H + j], c = tanhf(o.n[at]);
     o.n[at] = c;
-    o.h[at] = fmaf(z, o.h_prev[at], (1.f - z) * c);
+    o.h[at] = gru_blend(z, c, o.h_prev[at]);
   }
 };
 
@@ -85,11 +85,11 @@ struct BlendBackward {
   Operands o;
   __device__ void operator()(long long row, int j) const {
     const long long at = row * o.ld + j, gate = row * o.ld_gates + j;
-    const float z = o.gates[gate + o.H], c = o.n[at], dh = o.dh[at];
-    const float dz = dh * (o.h_prev[at] - c);
-    o.d_pre[at] = dh * (1.f - z) * (1.f - c * c);
-    o.d_gates[gate + o.H] = dz * z * (1.f - z);
-    o.dh[at] = dh * z;
+    const GruBlendGradient d =
+        gru_blend_backward(o.gates[gate + o.H], o.n[at], o.h_prev[at], o.dh[at]);
+    o.d_pre[at] = d.n;
+    o.d_gates[gate + o.H] = d.z;
+    o.dh[at] = d.h0;
   }
 };
 
@@ -105,7 +105,7 @@ struct AfterForward {
     gate[0] = r;
     gate[o.H] = z;
     o.n[at] = c;
-    o.h[at] = fmaf(z, o.h_prev[at], (1.f - z) * c);
+    o.h[at] = gru_blend(z, c, o.h_prev[at]);
   }
 };
 
@@ -113,13 +113,14 @@ struct AfterBackward {
   Operands o;
   __device__ void operator()(long long row, int j) const {
     const long long at = row * o.ld + j, gate = row * o.ld_gates + j;
-    const float r = o.gates[gate], z = o.gates[gate + o.H], c = o.n[at], dh = o.dh[at];
-    const float dz = dh * (o.h_prev[at] - c), da_n = dh * (1.f - z) * (1.f - c * c);
-    o.d_pre[at] = da_n;
-    o.d_inner[at] = da_n * r;
-    o.d_gates[gate] = da_n * o.inner[at] * r * (1.f - r);
-    o.d_gates[gate + o.H] = dz * z * (1.f - z);
-    o.dh[at] = dh * z;
+    const float r = o.gates[gate];
+    const GruBlendGradient d =
+        gru_blend_backward(o.gates[gate + o.H], o.n[at], o.h_prev[at], o.dh[at]);
+    o.d_pre[at] = d.n;
+    o.d_inner[at] = d.n * r;
+    o.d_gates[gate] = gru_reset_backward(r, o.inner[at], d.n);
+    o.d_gates[gate + o.H] = d.z;
+    o.dh[at] = d.h0;
   }
 };
 

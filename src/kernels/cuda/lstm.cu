@@ -8,7 +8,7 @@
 
 #include "kernels/cuda/device_cell.h"
 #include "kernels/cuda/each.cuh"
-#include "kernels/cuda/math.cuh"
+#include "kernels/cuda/lstm.cuh"
 
 namespace nru::kernels::cuda {
 namespace {
@@ -16,29 +16,25 @@ namespace {
 constexpr int kH = 1, kC = 2, kGates = 3;  // parts
 constexpr int kPeephole = 3;               // parameter
 
+__device__ inline LstmPeephole peephole_of(const float* weights, int H, int j) {
+  if (!weights) return {};
+  return {weights[j], weights[H + j], weights[2 * H + j]};
+}
+
 struct LstmForward {
   int H, ld, ld_gates;
   const float *peephole, *c_prev;
   float *gates, *c, *h;
   __device__ void operator()(long long row, int j) const {
     float* gate = gates + row * ld_gates + j;
-    float i = gate[0], f = gate[H], o = gate[3 * H];
-    const float c0 = c_prev[row * ld + j];
-    if (peephole) {
-      i = fmaf(peephole[j], c0, i);
-      f = fmaf(peephole[H + j], c0, f);
-    }
-    i = sigmoid(i);
-    f = sigmoid(f);
-    const float g = tanhf(gate[2 * H]), c1 = fmaf(f, c0, i * g);
-    if (peephole) o = fmaf(peephole[2 * H + j], c1, o);
-    o = sigmoid(o);
-    gate[0] = i;
-    gate[H] = f;
-    gate[2 * H] = g;
-    gate[3 * H] = o;
-    c[row * ld + j] = c1;
-    h[row * ld + j] = o * tanhf(c1);
+    const LstmUnit u = lstm_forward(gate[0], gate[H], gate[2 * H], gate[3 * H],
+                                    c_prev[row * ld + j], peephole_of(peephole, H, j));
+    gate[0] = u.i;
+    gate[H] = u.f;
+    gate[2 * H] = u.g;
+    gate[3 * H] = u.o;
+    c[row * ld + j] = u.c;
+    h[row * ld + j] = u.h;
   }
 };
 
@@ -49,27 +45,20 @@ struct LstmBackward {
   __device__ void operator()(long long row, int j) const {
     const float* gate = gates + row * ld_gates + j;
     float* d_gate = da + row * ld_gates + j;
-    const float i = gate[0], f = gate[H], g = gate[2 * H], o = gate[3 * H];
     const long long at = row * ld + j;
-    const float c0 = c_prev[at], c1 = c[at], tc = tanhf(c1);
-    const float da_o = dh[at] * tc * o * (1.f - o);
-    float d = fmaf(dh[at] * o, 1.f - tc * tc, dc[at]);
-    if (peephole) d = fmaf(da_o, peephole[2 * H + j], d);
-    const float da_f = d * c0 * f * (1.f - f), da_i = d * g * i * (1.f - i);
-    float dc0 = d * f;
-    if (peephole) {
-      dc0 = fmaf(da_i, peephole[j], dc0);
-      dc0 = fmaf(da_f, peephole[H + j], dc0);
-      float* sum = d_peephole + row * 3 * H + j;
-      sum[0] = fmaf(da_i, c0, sum[0]);
-      sum[H] = fmaf(da_f, c0, sum[H]);
-      sum[2 * H] = fmaf(da_o, c1, sum[2 * H]);
-    }
-    d_gate[0] = da_i;
-    d_gate[H] = da_f;
-    d_gate[2 * H] = d * i * (1.f - g * g);
-    d_gate[3 * H] = da_o;
-    dc[at] = dc0;
+    const LstmUnit u{gate[0], gate[H], gate[2 * H], gate[3 * H], c[at], 0.f};
+    const float c0 = c_prev[at];
+    const LstmGradient d = lstm_backward(u, c0, dh[at], dc[at], peephole_of(peephole, H, j));
+    d_gate[0] = d.i;
+    d_gate[H] = d.f;
+    d_gate[2 * H] = d.g;
+    d_gate[3 * H] = d.o;
+    dc[at] = d.c0;
+    if (!peephole) return;
+    float* sum = d_peephole + row * 3 * H + j;
+    sum[0] = fmaf(d.i, c0, sum[0]);
+    sum[H] = fmaf(d.f, c0, sum[H]);
+    sum[2 * H] = fmaf(d.o, u.c, sum[2 * H]);
   }
 };
 

@@ -14,6 +14,17 @@ std::vector<PersistentDesign>& designs() {
 
 }  // namespace
 
+Matrix weight_block(const Program<float>& program, const PersistentCall& call, int phase,
+                    int part) {
+  for (const Segment& s : program.phases[phase].segments) {
+    const int columns = program.parameters[s.parameter].columns;
+    if (s.part == part)
+      return {call.parameters[s.parameter] + static_cast<std::size_t>(s.row) * columns + s.column,
+              columns};
+  }
+  throw Error("the program of \"" + program.cell + "\" lacks a block of weights");
+}
+
 PersistentDesignEntry::PersistentDesignEntry(PersistentDesign design) {
   auto& table = designs();
   const auto later = std::find_if(table.begin(), table.end(), [&](const PersistentDesign& other) {

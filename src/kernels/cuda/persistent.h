@@ -15,6 +15,7 @@
 #include <memory>
 #include <string>
 
+#include "kernels/cuda/gemm.h"
 #include "kernels/cuda/sequence.h"
 #include "kernels/program.h"
 
@@ -49,8 +50,9 @@ struct PersistentForward : PersistentCall {
 };
 
 struct PersistentBackward : PersistentCall {
-  // [steps, batch, ld]: the gradient of the program's output that arrives at each step, from step
-  // bulk_first on; earlier ones have none and hold anything.
+  // [steps, batch, ld]: the gradient that arrives at each step, from step bulk_first on; earlier
+  // ones have none and hold anything. It is that of the program's output, or of the state that the
+  // output is made of outside the time loop.
   const float* bulk = nullptr;
   int bulk_first = 0;
   // By part: [batch, width], the gradient of a row's last state; null (entry): zero.
@@ -58,7 +60,13 @@ struct PersistentBackward : PersistentCall {
   // To be written:
   float* const* d_pre = nullptr;     // by phase: [steps, batch, ld of its part]
   float* const* gradient = nullptr;  // by part, states only: [batch, ld], of the initial state
+  // By parameter, those of DeviceCell::row_sums only: [batch, size], gradients of the parameter by
+  // row of the batch.
+  float* const* row_sums = nullptr;
 };
+
+// The block of weights that a phase has for a part, as the caller stores it.
+Matrix weight_block(const Program<float>& program, const PersistentCall& call, int phase, int part);
 
 // The kernels of one design for one program. Both functions queue their work on the stream and may
 // be recorded; the same call gives the same bits.

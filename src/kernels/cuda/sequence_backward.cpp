@@ -193,11 +193,14 @@ void Sequence::State::backward_steps(const SequenceCall& call, int bulk_first) {
     final_state[states[s]] = call.gradients->final_state[s];
   std::vector<float*> d_pre_pointers;
   for (const auto& buffer : d_pre) d_pre_pointers.push_back(buffer.data());
-  whole.bulk = bulk[program->output].data();
+  for (std::size_t p = 0; p < bulk.size(); ++p) {
+    if (plan.joins_path[p]) whole.bulk = bulk[p].data();
+  }
   whole.bulk_first = bulk_first;
   whole.final_state = final_state.data();
   whole.d_pre = d_pre_pointers.data();
   whole.gradient = gradient_pointers.data();
+  whole.row_sums = row_sum_pointers.data();
   path.kernels->backward(whole, stream);
 }
 
