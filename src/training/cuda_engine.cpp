@@ -28,8 +28,8 @@ using tasks::DeviceBatch;
 
 class CudaEngine : public Engine {
  public:
-  CudaEngine(Model model, FlatParameters& flat)
-      : Engine(model), model_(model), flat_(&flat), network_(model, flat) {
+  CudaEngine(Model model, FlatParameters& flat, bool tf32)
+      : Engine(model), model_(model), flat_(&flat), network_(model, flat, tf32) {
     const auto& parts = network_.program().parts;
     for (std::size_t p = 0; p < parts.size(); ++p) {
       if (parts[p].kind == kernels::PartKind::state) state_parts_.push_back(static_cast<int>(p));
@@ -323,7 +323,7 @@ std::unique_ptr<Updater> CudaEngine::make_updater(const tasks::Task& task,
 }  // namespace
 
 std::unique_ptr<Engine> make_cuda_engine(Model model, FlatParameters& parameters,
-                                         const std::string& device) {
+                                         const std::string& device, bool tf32) {
   const int count = cuda::device_count();
   const int number = device.starts_with("cuda:") ? std::stoi(device.substr(5)) : 0;
   if (number >= count) {
@@ -338,12 +338,12 @@ std::unique_ptr<Engine> make_cuda_engine(Model model, FlatParameters& parameters
   if (!cuda::supports(*program)) {
     throw Error(fmt::format("the cell '{}' has no CUDA kernels; use device=cpu", program->cell));
   }
-  return std::make_unique<CudaEngine>(model, parameters);
+  return std::make_unique<CudaEngine>(model, parameters, tf32);
 }
 
 #else
 
-std::unique_ptr<Engine> make_cuda_engine(Model, FlatParameters&, const std::string& device) {
+std::unique_ptr<Engine> make_cuda_engine(Model, FlatParameters&, const std::string& device, bool) {
   throw Error(fmt::format(
       "this build has no CUDA kernels, got device = '{}'; build with nvcc on the PATH, or use "
       "device=cpu",
