@@ -57,6 +57,8 @@ nlohmann::ordered_json to_json(const BenchOptions& options, const BenchReport& r
                                   {"floor_ms", r.floor_ms},
                                   {"ratio_to_floor", r.median_ms / r.floor_ms}};
     if (cuda) row["byte_floor_ms"] = r.byte_floor_ms;
+    if (!r.path.empty()) row["path"] = r.path;
+    if (r.gradient_error > 0) row["gradient_error"] = r.gradient_error;
     if (r.forward_us > 0) {
       row["forward_us_per_step"] = r.forward_us;
       row["backward_us_per_step"] = r.backward_us;
@@ -140,22 +142,24 @@ void print_cuda_table(const BenchReport& report) {
       gpu.name, gpu.clock_mhz, gpu.driver, torch_version(), gpu.fma_gflops / 1e3,
       gpu.tf32_gflops / 1e3, gpu.copy_gb_per_s / 1e3));
   std::vector<std::vector<std::string>> lines = {
-      {"task", "cell", "backend", "products", "graph", "parameters", "ms/update", "best",
+      {"task", "cell", "backend", "path", "products", "graph", "parameters", "ms/update", "best",
        "us/step forward", "backward", "FLOP floor", "byte floor", "x fused NRU", "x reference",
-       "updates"}};
+       "gradient error", "updates"}};
   for (const BenchRow& r : report.rows) {
     const auto per_step = [&](double us) {
       return r.forward_us > 0 ? fmt::format("{:.2f}", us) : "";
     };
-    lines.push_back({r.task, r.cell, r.backend, r.precision, r.graph ? "yes" : "no",
+    lines.push_back({r.task, r.cell, r.backend, r.path, r.precision, r.graph ? "yes" : "no",
                      std::to_string(r.parameters), milliseconds(r.median_ms),
                      milliseconds(r.best_ms), per_step(r.forward_us), per_step(r.backward_us),
                      milliseconds(r.floor_ms), milliseconds(r.byte_floor_ms),
                      fmt::format("{:.2f}", r.median_ms / yardstick(report, r).median_ms),
-                     beside_reference(report, r), std::to_string(r.updates)});
+                     beside_reference(report, r),
+                     r.gradient_error > 0 ? fmt::format("{:.1e}", r.gradient_error) : "",
+                     std::to_string(r.updates)});
   }
   std::vector<bool> right(lines.front().size(), true);
-  for (int text = 0; text < 5; ++text) right[text] = false;
+  for (int text = 0; text < 6; ++text) right[text] = false;
   print(align(lines, right));
   for (const std::string& note : report.notes) print(note + "\n");
 }
@@ -216,7 +220,9 @@ void add_bench(CLI::App& app, Invocation& invocation) {
       "torch operations, torch rows cuDNN's LSTM and GRU with and without a graph; products in\n"
       "float32 and in TF32. The byte floor is the time to move parameters, moments, input and\n"
       "states once each way at the copy bandwidth of the run. Forward and backward are per time\n"
-      "step; backward includes the loss.\n\n"
+      "step; backward includes the loss. The path says which kernels take the recurrence "
+      "(generic:\n"
+      "step by step), the gradient error how far TF32 moves the gradient.\n\n"
       "Examples:\n"
       "  nru bench --task copy\n"
       "  nru bench --task psmnist --cell nru --cell lstm --threads 1 --json bench.json\n"

@@ -17,6 +17,7 @@
 #include "kernels/cuda/device.h"
 #include "support/process.h"
 #include "tasks/data_sets.h"
+#include "training/cuda_benchmark.h"
 #include "training/trainer.h"
 
 namespace nru::cli {
@@ -36,6 +37,7 @@ struct Cuda {
   std::string device;         // the first one's name
   std::string driver;         // the CUDA version that it supports
   bool torch = false;         // torch has CUDA: layers take CUDA tensors
+  std::vector<training::CellPath> paths;
 };
 
 struct Findings {
@@ -82,6 +84,7 @@ Cuda find_cuda() {
   if (c.devices > 0) {
     c.device = kernels::cuda::device_name();
     c.driver = kernels::cuda::driver_version();
+    c.paths = training::cuda_paths();
   }
 #else
   c.devices = cuda_devices();
@@ -166,6 +169,18 @@ std::string cuda_text(const Cuda& c) {
   return text + (c.torch ? "; torch with CUDA" : "; torch without CUDA");
 }
 
+// "copy: nru rows; psmnist: nru cluster"; cells that no whole-sequence kernel takes are left out.
+std::string paths_text(const Cuda& c) {
+  std::string text, task;
+  for (const training::CellPath& path : c.paths) {
+    if (path.path == "generic") continue;
+    text += path.task == task ? ", " : fmt::format("{}{}: ", task.empty() ? "" : "; ", path.task);
+    text += fmt::format("{} {}", path.cell, path.path);
+    task = path.task;
+  }
+  return text.empty() ? "none: step by step" : text + "; others step by step";
+}
+
 std::string human_text(const Findings& f) {
   std::vector<std::vector<std::string>> rows = {
       {"nru", fmt::format("{} (commit {})", version(), commit())},
@@ -181,6 +196,8 @@ std::string human_text(const Findings& f) {
       {"gnuplot", f.gnuplot ? f.gnuplot->string() : "missing"},
       {"data", data_text(f)},
       {"training", f.can_train() ? "works" : "does not work"}};
+  if (!f.cuda.paths.empty())
+    rows.insert(rows.end() - 3, {"whole-sequence kernels", paths_text(f.cuda)});
   std::string text = align(rows);
   for (const Problem& problem : f.problems)
     text += fmt::format("\nproblem: {}\n    fix: {}\n", problem.what, problem.fix);
@@ -188,6 +205,9 @@ std::string human_text(const Findings& f) {
 }
 
 std::string json_text(const Findings& f) {
+  Json paths = Json::array();
+  for (const training::CellPath& path : f.cuda.paths)
+    paths.push_back({{"task", path.task}, {"cell", path.cell}, {"path", path.path}});
   Json problems = Json::array();
   for (const Problem& problem : f.problems)
     problems.push_back({{"problem", problem.what}, {"fix", problem.fix}});
@@ -208,7 +228,8 @@ std::string json_text(const Findings& f) {
         {"devices", f.cuda.devices},
         {"device", f.cuda.device},
         {"driver", f.cuda.driver},
-        {"torch", f.cuda.torch}}},
+        {"torch", f.cuda.torch},
+        {"paths", paths}}},
       {"gnuplot", f.gnuplot ? Json(f.gnuplot->string()) : Json(nullptr)},
       {"data",
        {{"directory", tasks::data_directory().string()},

@@ -85,7 +85,7 @@ Job make_job(const PlannedRun& run, const GridRequest& request, TaskTable& table
   job.run = run;
   if (!request.device.empty()) job.run.settings["device"] = request.device;
   job.config = resolve(job.run, request.out);
-  job.kind = fmt::format("{}/{}", job.config.task, job.config.cell);
+  job.kind = {job.config.task, job.config.cell};
   const TaskFacts facts = table.find(job.config);
   job.updates_per_epoch = facts.updates_per_epoch;
   job.updates =

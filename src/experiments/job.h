@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "experiments/definition.h"
+#include "experiments/schedule.h"
 #include "training/config.h"
 
 namespace nru::experiments {
@@ -15,7 +16,7 @@ namespace nru::experiments {
 struct Job {
   PlannedRun run;
   training::RunConfig config;          // resolved; config.out is the directory
-  std::string kind;                    // runs that take alike per unit of cost: "copy/nru"
+  Kind kind;                           // runs that take alike per unit of cost
   std::int64_t updates = 0;            // in all; 0: not known before the data is there
   std::int64_t updates_per_epoch = 0;  // 0: the task has no epochs
   double cost_per_update = 0;          // steps * rows * parameters

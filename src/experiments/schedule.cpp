@@ -1,26 +1,37 @@
 #include "experiments/schedule.h"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 
 namespace nru::experiments {
 
-void Speeds::measured(const std::string& kind, double cost, double seconds) {
+namespace {
+
+// Where a kind's measurements are counted, the closest to it first.
+std::array<std::pair<std::string, std::string>, 3> places(const Kind& kind) {
+  return {{{kind.task, kind.cell}, {"", kind.cell}, {"", ""}}};
+}
+
+}  // namespace
+
+void Speeds::measured(const Kind& kind, double cost, double seconds) {
   if (cost <= 0 || seconds <= 0) return;
-  for (Sum* sum : {&by_kind_[kind], &all_}) {
-    sum->cost += cost;
-    sum->seconds += seconds;
+  for (const auto& place : places(kind)) {
+    sums_[place].cost += cost;
+    sums_[place].seconds += seconds;
   }
 }
 
-std::optional<double> Speeds::seconds_per_cost(const std::string& kind) const {
-  const auto found = by_kind_.find(kind);
-  const Sum& sum = found == by_kind_.end() ? all_ : found->second;
-  if (sum.cost <= 0) return std::nullopt;
-  return sum.seconds / sum.cost;
+std::optional<double> Speeds::seconds_per_cost(const Kind& kind) const {
+  for (const auto& place : places(kind)) {
+    if (const auto found = sums_.find(place); found != sums_.end())
+      return found->second.seconds / found->second.cost;
+  }
+  return std::nullopt;
 }
 
-std::optional<double> Speeds::seconds(const std::string& kind, double cost) const {
+std::optional<double> Speeds::seconds(const Kind& kind, double cost) const {
   const auto per_cost = seconds_per_cost(kind);
   return per_cost ? std::optional(*per_cost * cost) : std::nullopt;
 }

@@ -6,33 +6,38 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace nru::experiments {
 
-// How fast runs are on this machine. The cost of a run is updates * steps * rows * parameters; runs
-// of one kind ("copy/nru") take alike per unit of cost, different kinds do not (an EURNN of as many
-// parameters is several times slower than an LSTM).
+// What runs have in common that take alike per unit of cost (updates * steps * rows * parameters).
+// Different cells do not: an EURNN of as many parameters is several times slower than an LSTM.
+struct Kind {
+  std::string task, cell;
+};
+
+// How fast runs are on this machine.
 class Speeds {
  public:
   // Some run of the kind took so long for so much.
-  void measured(const std::string& kind, double cost, double seconds);
-  // Of the kind, or of all kinds together where it was not measured; empty before any measurement.
-  std::optional<double> seconds_per_cost(const std::string& kind) const;
+  void measured(const Kind& kind, double cost, double seconds);
+  // Of the kind; else of its cell on any task; else of all together. Empty before any measurement.
+  std::optional<double> seconds_per_cost(const Kind& kind) const;
   // The time for `cost`; empty while nothing is known.
-  std::optional<double> seconds(const std::string& kind, double cost) const;
+  std::optional<double> seconds(const Kind& kind, double cost) const;
 
  private:
   struct Sum {
     double cost = 0, seconds = 0;
   };
-  std::map<std::string, Sum> by_kind_;
-  Sum all_;
+  // By task and cell; "" stands for any.
+  std::map<std::pair<std::string, std::string>, Sum> sums_;
 };
 
 // What is left of a run.
 struct Work {
-  std::string kind;
+  Kind kind;
   double cost = 0;
 };
 

@@ -33,6 +33,9 @@ struct BenchRow {
   double median_ms = 0, best_ms = 0;
   double floor_ms = 0;       // FLOP floor: arithmetic at the measured peak
   double byte_floor_ms = 0;  // CUDA: what must be moved, at the measured bandwidth
+  std::string path;  // CUDA, ours: how the recurrence runs, as kernels::cuda::path_of() says
+  // Rows of ours in TF32: |g - g32| / |g32| of the gradient, g32 that of the row in float32.
+  double gradient_error = 0;
   // CUDA, per time step: the forward pass alone, and what loss and backward pass add to it.
   double forward_us = 0, backward_us = 0;
   int updates = 0;  // timed

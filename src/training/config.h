@@ -57,10 +57,11 @@ struct RunConfig {
   std::int64_t updates = 0;  // exactly one of updates and epochs is positive
   std::int64_t epochs = 0;
   std::int64_t batch_size = 0;
-  std::int64_t lag = 0;           // T; 0 for tasks without one
-  std::string device = "cpu";     // cpu | cuda | cuda:N
-  std::int64_t threads = 0;       // 0: all cores
-  std::string backend = "fused";  // fused | reference
+  std::int64_t lag = 0;               // T; 0 for tasks without one
+  std::string device = "cpu";         // cpu | cuda | cuda:N
+  std::int64_t threads = 0;           // 0: all cores
+  std::string backend = "fused";      // fused | reference
+  std::string precision = "float32";  // of large products on a GPU: float32 | tf32
   double learning_rate = 1e-3;
   double clip_norm = 1.0;  // 0: no clipping
   bool amsgrad = false;

@@ -46,6 +46,8 @@ void run_on_cuda(const BenchOptions&, const std::function<void(const std::string
       "--device cpu");
 }
 
+std::vector<CellPath> cuda_paths() { return {}; }
+
 #else
 
 namespace {
@@ -75,12 +77,28 @@ Contender our_row(const Workload& w, const CellInfo& cell, const ModelSettings& 
   return c;
 }
 
+double relative_distance(const std::vector<float>& values, const std::vector<float>& from) {
+  double distance = 0, norm = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    distance += std::pow(static_cast<double>(values[i]) - from[i], 2);
+    norm += std::pow(static_cast<double>(from[i]), 2);
+  }
+  return std::sqrt(distance / norm);
+}
+
+// `exact`: the gradient of the row in float32, which comes first and leaves it there.
 Contender kernel_contender(const Workload& w, const CellInfo& cell, bool tf32,
-                           const tasks::Batch& batch) {
+                           const tasks::Batch& batch, std::vector<float>& exact) {
   const ModelSettings settings = model_settings(w, cell);
   Contender c = our_row(w, cell, settings, "fused");
   const auto update = std::make_shared<KernelUpdate>(settings, batch, tf32);
   update->update();
+  c.row.path = update->path();
+  if (tf32) {
+    c.row.gradient_error = relative_distance(update->gradient_values(), exact);
+  } else {
+    exact = update->gradient_values();
+  }
   // Times of nonsense would still look good.
   if (!std::isfinite(update->loss())) {
     throw Error(fmt::format(
@@ -142,7 +160,9 @@ std::vector<Contender> make_contenders(const Workload& w, const BenchOptions& op
     if (wanted(options.backends, "fused")) {
       const Model model(model_settings(w, cell));
       if (cuda::supports(*model->layer()->program<float>(0))) {
-        for (const bool tf32 : {false, true}) all.push_back(kernel_contender(w, cell, tf32, batch));
+        std::vector<float> exact;
+        for (const bool tf32 : {false, true})
+          all.push_back(kernel_contender(w, cell, tf32, batch, exact));
       } else {
         note(fmt::format("no fused rows of {}: it has no CUDA kernels", cell.name));
       }
@@ -171,6 +191,20 @@ void time_parts(Contender& c, const Workload& w, double seconds) {
 }
 
 }  // namespace
+
+std::vector<CellPath> cuda_paths() {
+  std::vector<CellPath> paths;
+  if (cuda::device_count() == 0) return paths;
+  for (const Workload& w : workloads()) {
+    for (const CellInfo& cell : cells()) {
+      const Model model(model_settings(w, cell));
+      const auto program = model->layer()->program<float>(0);
+      if (cuda::supports(*program))
+        paths.push_back({w.task, cell.name, cuda::path_of(*program, w.batch)});
+    }
+  }
+  return paths;
+}
 
 void run_on_cuda(const BenchOptions& options,
                  const std::function<void(const std::string&)>& progress, BenchReport& report) {

@@ -13,6 +13,13 @@ namespace nru::training {
 void run_on_cuda(const BenchOptions& options,
                  const std::function<void(const std::string&)>& progress, BenchReport& report);
 
+// How the recurrence of each cell runs on the current device at the sizes of the tasks of `nru
+// bench`: kernels::cuda::path_of(). Empty without a device.
+struct CellPath {
+  std::string task, cell, path;
+};
+std::vector<CellPath> cuda_paths();
+
 // Clipping and Adam as torch does them fastest, and nothing that the host must wait for: torch's
 // fused kernel, which also divides the gradients by what clipping asks for.
 class TorchAdam {

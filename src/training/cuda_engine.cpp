@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <tuple>
 
 #ifdef NRU_HAS_CUDA
@@ -29,8 +28,8 @@ using tasks::DeviceBatch;
 
 class CudaEngine : public Engine {
  public:
-  CudaEngine(Model model, FlatParameters& flat)
-      : Engine(model), model_(model), flat_(&flat), network_(model, flat) {
+  CudaEngine(Model model, FlatParameters& flat, bool tf32)
+      : Engine(model), model_(model), flat_(&flat), network_(model, flat, tf32) {
     const auto& parts = network_.program().parts;
     for (std::size_t p = 0; p < parts.size(); ++p) {
       if (parts[p].kind == kernels::PartKind::state) state_parts_.push_back(static_cast<int>(p));
@@ -123,6 +122,11 @@ class CudaEngine : public Engine {
 constexpr int kUpdatesPerLook = 100;
 static_assert(kUpdatesPerLook <= cuda::UpdateLog::kCapacity);
 
+// Where an update is so few kernels that launching its graph counts, as with many short runs side
+// by side (the driver launches one graph at a time), one graph makes this many.
+constexpr int kUpdatesPerGraph = 20;
+constexpr std::size_t kFewKernels = 64;
+
 class CudaUpdater : public Updater {
  public:
   CudaUpdater(const tasks::Task& task, CudaEngine& engine, FlatParameters& parameters,
@@ -146,7 +150,7 @@ class CudaUpdater : public Updater {
     if (next_ != first) log_.restart(static_cast<std::uint64_t>(first));
     next_ = first + count;
     std::vector<double> baselines;
-    for (std::int64_t i = first; i < next_; ++i) baselines.push_back(launch(i));
+    for (std::int64_t i = first; i < next_;) i += launch(i, next_ - i, baselines);
     const cuda::Unrecorded unrecorded;
     const auto records = log_.read(static_cast<std::uint64_t>(next_), static_cast<int>(count));
     for (std::size_t i = 0; i < records.size(); ++i) {
@@ -180,6 +184,12 @@ class CudaUpdater : public Updater {
  private:
   // What a recorded update depends on. All else of a batch is read on the device.
   using Key = std::tuple<int, int, int, bool, tasks::Carry>;
+  static Key key_of(const BatchShape& shape) {
+    return {shape.steps, shape.rows, shape.loss_from, shape.weighted, shape.carry};
+  }
+  struct Recorded {
+    cuda::Graph one, many;  // an update, kUpdatesPerGraph updates; recorded when first wanted
+  };
 
   std::size_t bytes() const {
     return static_cast<std::size_t>(parameters_->size()) * sizeof(float);
@@ -192,21 +202,48 @@ class CudaUpdater : public Updater {
     cuda::wait(network_->stream());
   }
 
-  // Queues update i; gives the baseline of its batch.
-  double launch(std::int64_t i) {
+  // Queues update i and, up to `most` in all, those that go with it in one graph. Appends the
+  // baselines of their batches; gives how many they are.
+  std::int64_t launch(std::int64_t i, std::int64_t most, std::vector<double>& baselines) {
     const BatchShape shape = next_batch(i);
-    const Key key{shape.steps, shape.rows, shape.loss_from, shape.weighted, shape.carry};
-    const auto [found, is_new] = graphs_.try_emplace(key);
-    std::optional<cuda::Graph>& graph = found->second;
+    baselines.push_back(shape.baseline);
+    const auto [found, is_new] = graphs_.try_emplace(key_of(shape));
     if (is_new) {
       // Kernels are loaded and memory is taken the first time, neither of which a recording likes.
       const cuda::Unrecorded unrecorded;
       update(shape);
-    } else {
-      if (!graph) graph.emplace(network_->stream(), [&] { update(shape); });
-      graph->launch();
+      return 1;
     }
-    return shape.baseline;
+    auto& [one, many] = found->second;
+    record(one, shape, 1);
+    if (one.nodes() > kFewKernels || most < kUpdatesPerGraph || !followed(i, shape, baselines)) {
+      one.launch();
+      return 1;
+    }
+    record(many, shape, kUpdatesPerGraph);
+    many.launch();
+    return kUpdatesPerGraph;
+  }
+
+  void record(cuda::Graph& graph, const BatchShape& shape, int updates) {
+    if (graph.recorded()) return;
+    graph = cuda::Graph(network_->stream(), [&] {
+      for (int u = 0; u < updates; ++u) update(shape);
+    });
+  }
+
+  // Whether the device makes the batches after i, as many as go into one graph, in this one's
+  // shape; then appends their baselines.
+  bool followed(std::int64_t i, const BatchShape& shape, std::vector<double>& baselines) const {
+    if (!batches_) return false;
+    std::vector<double> next;
+    for (std::int64_t j = i + 1; j < i + kUpdatesPerGraph; ++j) {
+      const BatchShape other = task_->shape(tasks::Split::train, static_cast<std::uint64_t>(j));
+      if (key_of(other) != key_of(shape)) return false;
+      next.push_back(other.baseline);
+    }
+    baselines.insert(baselines.end(), next.begin(), next.end());
+    return true;
   }
 
   // The shape of batch i, which is uploaded where the device does not make it.
@@ -272,7 +309,7 @@ class CudaUpdater : public Updater {
   std::unique_ptr<cuda::DeviceState> state_;  // of tasks that carry one
   DeviceBatchMemory memory_;
   Batch batch_;
-  std::map<Key, std::optional<cuda::Graph>> graphs_;  // empty: seen once
+  std::map<Key, Recorded> graphs_;
   std::int64_t next_ = 0;
 };
 
@@ -286,7 +323,7 @@ std::unique_ptr<Updater> CudaEngine::make_updater(const tasks::Task& task,
 }  // namespace
 
 std::unique_ptr<Engine> make_cuda_engine(Model model, FlatParameters& parameters,
-                                         const std::string& device) {
+                                         const std::string& device, bool tf32) {
   const int count = cuda::device_count();
   const int number = device.starts_with("cuda:") ? std::stoi(device.substr(5)) : 0;
   if (number >= count) {
@@ -301,12 +338,12 @@ std::unique_ptr<Engine> make_cuda_engine(Model model, FlatParameters& parameters
   if (!cuda::supports(*program)) {
     throw Error(fmt::format("the cell '{}' has no CUDA kernels; use device=cpu", program->cell));
   }
-  return std::make_unique<CudaEngine>(model, parameters);
+  return std::make_unique<CudaEngine>(model, parameters, tf32);
 }
 
 #else
 
-std::unique_ptr<Engine> make_cuda_engine(Model, FlatParameters&, const std::string& device) {
+std::unique_ptr<Engine> make_cuda_engine(Model, FlatParameters&, const std::string& device, bool) {
   throw Error(fmt::format(
       "this build has no CUDA kernels, got device = '{}'; build with nvcc on the PATH, or use "
       "device=cpu",

@@ -10,8 +10,8 @@
 namespace nru::training {
 
 // Throws nru::Error where the build has no CUDA kernels, the machine no such device, or the cell no
-// kernels. device: "cuda" or "cuda:N".
+// kernels. device: "cuda" or "cuda:N". tf32: see CudaNetwork.
 std::unique_ptr<Engine> make_cuda_engine(Model model, FlatParameters& parameters,
-                                         const std::string& device);
+                                         const std::string& device, bool tf32);
 
 }  // namespace nru::training

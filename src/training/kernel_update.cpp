@@ -53,6 +53,15 @@ KernelUpdate::~KernelUpdate() = default;
 void KernelUpdate::update() { state_->run(state_->update); }
 void KernelUpdate::gradients() { state_->run(state_->gradients); }
 void KernelUpdate::forward() { state_->run(state_->forward); }
+std::string KernelUpdate::path() const {
+  return cuda::path_of(state_->network.program(), state_->batch.shape.rows);
+}
+std::vector<float> KernelUpdate::gradient_values() const {
+  std::vector<float> values(static_cast<std::size_t>(state_->flat.size()));
+  cuda::download(state_->network.gradients(), values.size() * sizeof(float), values.data(),
+                 state_->network.stream());
+  return values;
+}
 double KernelUpdate::loss() { return state_->network.sequence().result().loss; }
 
 }  // namespace nru::training

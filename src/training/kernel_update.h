@@ -5,6 +5,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "cells/model.h"
 #include "tasks/task.h"
@@ -23,6 +25,8 @@ class KernelUpdate {
   void forward();    // the layer alone, with what a backward pass needs
 
   double loss();
+  std::string path() const;                    // kernels::cuda::path_of()
+  std::vector<float> gradient_values() const;  // of the last call
 
  private:
   struct State;

@@ -34,7 +34,9 @@ ModelSettings model_settings(const RunConfig& config, const tasks::Task& task) {
 std::unique_ptr<Engine> engine_of(const RunConfig& config, Model model,
                                   FlatParameters& parameters) {
   const bool fused = config.backend == "fused";
+  const bool tf32 = config.precision == "tf32";
   if (config.device == "cpu") {
+    if (tf32) throw Error("precision 'tf32' is for GPUs; use device=cuda or precision=float32");
     return make_engine(fused ? EngineKind::fused : EngineKind::reference, model, parameters,
                        static_cast<int>(config.threads));
   }
@@ -42,7 +44,7 @@ std::unique_ptr<Engine> engine_of(const RunConfig& config, Model model,
     throw Error(fmt::format("backend '{}' trains on the CPU alone; use backend=fused or device=cpu",
                             config.backend));
   }
-  return make_cuda_engine(model, parameters, config.device);
+  return make_cuda_engine(model, parameters, config.device, tf32);
 }
 
 RunDirectory open_directory(const RunConfig& config, bool resume) {

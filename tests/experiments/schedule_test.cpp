@@ -11,35 +11,39 @@ using ::testing::DoubleEq;
 using ::testing::ElementsAre;
 using ::testing::Optional;
 
+const Kind kNru{"copy", "nru"}, kEurnn{"copy", "eurnn"};
+
 TEST(Speeds, KnowNothingBeforeAMeasurement) {
   Speeds speeds;
-  EXPECT_EQ(speeds.seconds("copy/nru", 10), std::nullopt);
-  speeds.measured("copy/nru", 0, 5);  // a run that made no update says nothing
-  EXPECT_EQ(speeds.seconds("copy/nru", 10), std::nullopt);
+  EXPECT_EQ(speeds.seconds(kNru, 10), std::nullopt);
+  speeds.measured(kNru, 0, 5);  // a run that made no update says nothing
+  EXPECT_EQ(speeds.seconds(kNru, 10), std::nullopt);
 }
 
-TEST(Speeds, AreOfTheKindOrElseOfAll) {
+TEST(Speeds, AreOfTheKindOrElseOfTheCellOrElseOfAll) {
   Speeds speeds;
-  speeds.measured("copy/nru", 100, 10);
-  speeds.measured("copy/nru", 100, 30);
-  EXPECT_THAT(speeds.seconds("copy/nru", 10), Optional(DoubleEq(2)));
-  speeds.measured("copy/eurnn", 200, 360);
-  EXPECT_THAT(speeds.seconds("copy/nru", 10), Optional(DoubleEq(2)));
-  EXPECT_THAT(speeds.seconds("copy/eurnn", 10), Optional(DoubleEq(18)));
-  EXPECT_THAT(speeds.seconds("copy/lstm", 10), Optional(DoubleEq(10)));
+  speeds.measured(kNru, 100, 10);
+  speeds.measured(kNru, 100, 30);
+  EXPECT_THAT(speeds.seconds(kNru, 10), Optional(DoubleEq(2)));
+  speeds.measured(kEurnn, 200, 360);
+  EXPECT_THAT(speeds.seconds(kNru, 10), Optional(DoubleEq(2)));
+  EXPECT_THAT(speeds.seconds(kEurnn, 10), Optional(DoubleEq(18)));
+  // Not measured on this task, but the cell was on another.
+  EXPECT_THAT(speeds.seconds({"denoise", "eurnn"}, 10), Optional(DoubleEq(18)));
+  EXPECT_THAT(speeds.seconds({"copy", "lstm"}, 10), Optional(DoubleEq(10)));
 }
 
 TEST(Longest, GoesByCostWhileNoSpeedIsKnown) {
-  EXPECT_EQ(longest({{"a", 1}, {"b", 3}, {"c", 2}}, {}), 1u);
-  EXPECT_EQ(longest({{"a", 3}, {"b", 3}}, {}), 0u);
+  EXPECT_EQ(longest({{kNru, 1}, {kEurnn, 3}, {kNru, 2}}, {}), 1u);
+  EXPECT_EQ(longest({{kNru, 3}, {kEurnn, 3}}, {}), 0u);
 }
 
 TEST(Longest, GoesByTimeOnceSpeedsAreKnown) {
   Speeds speeds;
-  speeds.measured("slow", 1, 10);
-  speeds.measured("fast", 1, 1);
-  EXPECT_EQ(longest({{"fast", 5}, {"slow", 1}}, speeds), 1u);
-  EXPECT_EQ(longest({{"fast", 50}, {"slow", 1}}, speeds), 0u);
+  speeds.measured(kEurnn, 1, 10);
+  speeds.measured(kNru, 1, 1);
+  EXPECT_EQ(longest({{kNru, 5}, {kEurnn, 1}}, speeds), 1u);
+  EXPECT_EQ(longest({{kNru, 50}, {kEurnn, 1}}, speeds), 0u);
 }
 
 TEST(TimeLeft, IsThatOfTheLastSlotToFinish) {

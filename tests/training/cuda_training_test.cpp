@@ -219,6 +219,32 @@ TEST(CudaRuns, SideBySideHaveTheSameBitsAsAlone) {
   }
 }
 
+// 120 hidden units and 40 rows: large enough for products on the tensor cores.
+TEST(CudaPrecision, Tf32StaysNearFloat32) {
+  NRU_NEEDS_CUDA_DEVICE();
+  const auto config = [](const std::string& precision) {
+    return on_cuda(config_of({{"cell", "lstm"}, {"precision", precision}},
+                             {"task=copy", "lag=20", "batch_size=40", "cell.hidden_size=120"}));
+  };
+  Network exact(config("float32")), rounded(config("tf32"));
+  const tasks::Batch batch = batch_of(exact, 0, tasks::Split::train);
+  exact.engine->compute_gradients(batch);
+  rounded.engine->compute_gradients(batch);
+  double distance = 0, norm = 0;
+  for (std::int64_t i = 0; i < exact.parameters.size(); ++i) {
+    const double g = exact.parameters.gradients()[i];
+    distance += std::pow(rounded.parameters.gradients()[i] - g, 2);
+    norm += g * g;
+  }
+  EXPECT_LE(std::sqrt(distance / norm), 1e-2);
+  EXPECT_GT(distance, 0) << "nothing was rounded: is the option passed on?";
+}
+
+TEST(CudaPrecision, Tf32OnTheCpuIsAClearError) {
+  EXPECT_THAT(test::error_of([] { Network network(small_copy("nru", {"precision=tf32"})); }),
+              ::testing::HasSubstr("precision=float32"));
+}
+
 TEST(CudaDevice, ThatIsNotThereIsAClearError) {
   RunConfig config = small_copy("nru");
   config.device = "cuda:99";

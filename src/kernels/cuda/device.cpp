@@ -183,7 +183,8 @@ Graph::Graph(StreamHandle stream, const std::function<void()>& work) : stream_(s
     throw;
   }
   check(cudaStreamEndCapture(stream, &graph), "ending a capture");
-  const cudaError_t error = cudaGraphInstantiate(&executable_, graph, 0);
+  cudaError_t error = cudaGraphGetNodes(graph, nullptr, &nodes_);
+  if (error == cudaSuccess) error = cudaGraphInstantiate(&executable_, graph, 0);
   cudaGraphDestroy(graph);
   check(error, "instantiating a graph");
 }
@@ -193,10 +194,13 @@ Graph::~Graph() {
   cudaGraphExecDestroy(executable_);
 }
 Graph::Graph(Graph&& other) noexcept
-    : stream_(other.stream_), executable_(std::exchange(other.executable_, nullptr)) {}
+    : stream_(other.stream_),
+      executable_(std::exchange(other.executable_, nullptr)),
+      nodes_(other.nodes_) {}
 Graph& Graph::operator=(Graph&& other) noexcept {
   std::swap(stream_, other.stream_);
   std::swap(executable_, other.executable_);
+  std::swap(nodes_, other.nodes_);
   return *this;
 }
 

@@ -110,11 +110,14 @@ class Graph {
   ~Graph();
   Graph(Graph&& other) noexcept;
   Graph& operator=(Graph&& other) noexcept;
+  bool recorded() const { return executable_ != nullptr; }
+  std::size_t nodes() const { return nodes_; }  // kernels, copies and the like
   void launch();
 
  private:
   StreamHandle stream_ = nullptr;
   CUgraphExec_st* executable_ = nullptr;
+  std::size_t nodes_ = 0;
 };
 
 // Growing device memory. New memory is zero; old values are lost on growth. What was outgrown is
