@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <map>
+#include <mutex>
 #include <tuple>
 
 #ifdef NRU_HAS_CUDA
@@ -25,6 +26,13 @@ namespace cuda = kernels::cuda;
 using tasks::Batch;
 using tasks::BatchShape;
 using tasks::DeviceBatch;
+
+// Runs that share a device make their objects, and each kernel's first launch, one after the other.
+// What the driver does then is long and rare, and not worth any risk at once in many threads.
+std::unique_lock<std::mutex> one_at_a_time() {
+  static std::mutex mutex;
+  return std::unique_lock(mutex);
+}
 
 class CudaEngine : public Engine {
  public:
@@ -210,6 +218,7 @@ class CudaUpdater : public Updater {
     const auto [found, is_new] = graphs_.try_emplace(key_of(shape));
     if (is_new) {
       // Kernels are loaded and memory is taken the first time, neither of which a recording likes.
+      const auto turn = one_at_a_time();
       const cuda::Unrecorded unrecorded;
       update(shape);
       return 1;
@@ -316,6 +325,7 @@ class CudaUpdater : public Updater {
 std::unique_ptr<Updater> CudaEngine::make_updater(const tasks::Task& task,
                                                   FlatParameters& parameters,
                                                   Optimizer& optimizer) {
+  const auto turn = one_at_a_time();
   const cuda::Unrecorded unrecorded;
   return std::make_unique<CudaUpdater>(task, *this, parameters, optimizer);
 }
@@ -324,6 +334,7 @@ std::unique_ptr<Updater> CudaEngine::make_updater(const tasks::Task& task,
 
 std::unique_ptr<Engine> make_cuda_engine(Model model, FlatParameters& parameters,
                                          const std::string& device, bool tf32) {
+  const auto turn = one_at_a_time();
   const int count = cuda::device_count();
   const int number = device.starts_with("cuda:") ? std::stoi(device.substr(5)) : 0;
   if (number >= count) {

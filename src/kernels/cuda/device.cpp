@@ -150,7 +150,10 @@ void upload(const void* from, std::size_t bytes, void* to, StreamHandle stream) 
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream), "copying to the device");
 }
 
+// Waits before the copy, too: a copy to ordinary memory waits inside of the driver for the work
+// before it, and would keep all other threads from launching anything until then.
 void download(const void* from, std::size_t bytes, void* to, StreamHandle stream) {
+  wait(stream);
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream),
         "copying from the device");
   wait(stream);

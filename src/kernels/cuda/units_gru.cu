@@ -211,21 +211,21 @@ class GruBackward : UnitCta<GruBackwardMemory<T>> {
 #endif
 
 template <class T>
-class GruKernels : public Persistent {
+class GruKernels : public UnitKernels<GruShape, GruForwardMemory<T>, GruBackwardMemory<T>> {
+  using Base = UnitKernels<GruShape, GruForwardMemory<T>, GruBackwardMemory<T>>;
+  using Base::program_, Base::shape_;
+
  public:
-  static constexpr std::size_t kSharedBytes =
-      std::max(sizeof(GruForwardMemory<T>), sizeof(GruBackwardMemory<T>));
+  using Base::Base;
   static bool holds(const GruShape& s) {
     const int H = s.hidden;
     return !s.reset_after && H >= kClusterCtas && T::Gates::holds(2, H, H) &&
            T::Candidate::holds(1, H, H) && T::GatesBackward::holds(1, H, 2 * H);
   }
-  GruKernels(const Program<float>& program, const GruShape& shape)
-      : program_(program), shape_(shape) {}
 
   void forward(const PersistentForward& call, cudaStream_t stream) override {
     GruCall f = common(call);
-    f.largest_h = call.largest ? call.largest + kH : nullptr;
+    f.largest_h = Base::largest_of(call, kH);
     launch_units<GruForward<T>, GruForwardMemory<T>>("gru_cluster", f, stream);
   }
   void backward(const PersistentBackward& call, cudaStream_t stream) override {
@@ -241,7 +241,7 @@ class GruKernels : public Persistent {
  private:
   GruCall common(const PersistentCall& call) const {
     GruCall c{};
-    c.of = {call.steps, call.batch, shape_.hidden};
+    c.of = Base::sequence_of(call, shape_.hidden);
     c.gate_weights = weight_block(program_, call, kGatesPhase, kH);
     c.candidate_weights = weight_block(program_, call, kCandidatePhase, kInner);
     c.ld = call.ld[kH];
@@ -252,9 +252,6 @@ class GruKernels : public Persistent {
     c.n = call.slots[kN];
     return c;
   }
-
-  const Program<float>& program_;
-  GruShape shape_;
 };
 
 const PersistentDesignEntry entry(

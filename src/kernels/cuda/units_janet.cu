@@ -205,20 +205,22 @@ class JanetBackward : UnitCta<UnitMemory<typename T::Backward>> {
 #endif
 
 template <class T>
-class JanetKernels : public Persistent {
+class JanetKernels : public UnitKernels<JanetShape, UnitMemory<typename T::Forward>,
+                                        UnitMemory<typename T::Backward>> {
+  using Base =
+      UnitKernels<JanetShape, UnitMemory<typename T::Forward>, UnitMemory<typename T::Backward>>;
+  using Base::program_, Base::shape_;
+
  public:
-  static constexpr std::size_t kSharedBytes =
-      std::max(sizeof(UnitMemory<typename T::Forward>), sizeof(UnitMemory<typename T::Backward>));
+  using Base::Base;
   static bool holds(const JanetShape& s) {
     return s.hidden >= kClusterCtas && T::Forward::holds(2, s.hidden, s.hidden) &&
            T::Backward::holds(1, s.hidden, 2 * s.hidden);
   }
-  JanetKernels(const Program<float>& program, const JanetShape& shape)
-      : program_(program), shape_(shape) {}
 
   void forward(const PersistentForward& call, cudaStream_t stream) override {
     JanetCall f = common(call);
-    f.largest_h = call.largest ? call.largest + kH : nullptr;
+    f.largest_h = Base::largest_of(call, kH);
     launch_units<JanetForward<T>, UnitMemory<typename T::Forward>>("janet_cluster", f, stream);
   }
   void backward(const PersistentBackward& call, cudaStream_t stream) override {
@@ -233,7 +235,7 @@ class JanetKernels : public Persistent {
 
  private:
   JanetCall common(const PersistentCall& call) const {
-    JanetCall c{.of = {call.steps, call.batch, shape_.hidden},
+    JanetCall c{.of = Base::sequence_of(call, shape_.hidden),
                 .weights = weight_block(program_, call, 0, kH),
                 .beta = JanetBeta(shape_)};
     c.ld = call.ld[kH];
@@ -242,9 +244,6 @@ class JanetKernels : public Persistent {
     c.gates = call.slots[kGates];
     return c;
   }
-
-  const Program<float>& program_;
-  JanetShape shape_;
 };
 
 const PersistentDesignEntry entry(

@@ -242,4 +242,25 @@ void launch_units(const char* name, const Call& call, cudaStream_t stream) {
   launch_cluster(name, units_kernel<Cta, Memory, Call>, sizeof(Memory), call, stream);
 }
 
+// What the kernels of a cell are made with, and need.
+template <class Shape, class ForwardMemory, class BackwardMemory>
+class UnitKernels : public Persistent {
+ public:
+  static constexpr std::size_t kSharedBytes =
+      std::max(sizeof(ForwardMemory), sizeof(BackwardMemory));
+  UnitKernels(const Program<float>& program, const Shape& shape)
+      : program_(program), shape_(shape) {}
+
+ protected:
+  static unsigned* largest_of(const PersistentForward& call, int part) {
+    return call.largest ? call.largest + part : nullptr;
+  }
+  static UnitSequence sequence_of(const PersistentCall& call, int hidden) {
+    return {call.steps, call.batch, hidden};
+  }
+
+  const Program<float>& program_;
+  const Shape shape_;
+};
+
 }  // namespace nru::kernels::cuda

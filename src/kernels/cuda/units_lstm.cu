@@ -218,21 +218,23 @@ class LstmBackward : UnitCta<UnitMemory<typename T::Backward>> {
 #endif
 
 template <class T>
-class LstmKernels : public Persistent {
+class LstmKernels : public UnitKernels<LstmShape, UnitMemory<typename T::Forward>,
+                                       UnitMemory<typename T::Backward>> {
+  using Base =
+      UnitKernels<LstmShape, UnitMemory<typename T::Forward>, UnitMemory<typename T::Backward>>;
+  using Base::program_, Base::shape_;
+
  public:
-  static constexpr std::size_t kSharedBytes =
-      std::max(sizeof(UnitMemory<typename T::Forward>), sizeof(UnitMemory<typename T::Backward>));
+  using Base::Base;
   static bool holds(const LstmShape& s) {
     return s.hidden >= kClusterCtas && T::Forward::holds(4, s.hidden, s.hidden) &&
            T::Backward::holds(1, s.hidden, 4 * s.hidden);
   }
-  LstmKernels(const Program<float>& program, const LstmShape& shape)
-      : program_(program), shape_(shape) {}
 
   void forward(const PersistentForward& call, cudaStream_t stream) override {
     LstmCall f = common(call);
-    f.largest_h = call.largest ? call.largest + kH : nullptr;
-    f.largest_c = call.largest ? call.largest + kC : nullptr;
+    f.largest_h = Base::largest_of(call, kH);
+    f.largest_c = Base::largest_of(call, kC);
     launch_units<LstmForward<T>, UnitMemory<typename T::Forward>>("lstm_cluster", f, stream);
   }
   void backward(const PersistentBackward& call, cudaStream_t stream) override {
@@ -251,7 +253,7 @@ class LstmKernels : public Persistent {
  private:
   LstmCall common(const PersistentCall& call) const {
     LstmCall c{};
-    c.of = {call.steps, call.batch, shape_.hidden};
+    c.of = Base::sequence_of(call, shape_.hidden);
     c.weights = weight_block(program_, call, 0, kH);
     c.peephole = shape_.peephole ? call.parameters[kPeephole] : nullptr;
     c.ld = call.ld[kH];
@@ -261,9 +263,6 @@ class LstmKernels : public Persistent {
     c.gates = call.slots[kGates];
     return c;
   }
-
-  const Program<float>& program_;
-  LstmShape shape_;
 };
 
 const PersistentDesignEntry entry(

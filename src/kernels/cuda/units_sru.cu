@@ -269,22 +269,22 @@ class SruBackward : UnitCta<SruBackwardMemory<T>> {
 #endif
 
 template <class T>
-class SruKernels : public Persistent {
+class SruKernels : public UnitKernels<SruShape, SruForwardMemory<T>, SruBackwardMemory<T>> {
+  using Base = UnitKernels<SruShape, SruForwardMemory<T>, SruBackwardMemory<T>>;
+  using Base::program_, Base::shape_;
+
  public:
-  static constexpr std::size_t kSharedBytes =
-      std::max(sizeof(SruForwardMemory<T>), sizeof(SruBackwardMemory<T>));
+  using Base::Base;
   static bool holds(const SruShape& s) {
     const int K = static_cast<int>(s.scales.size()), P = s.statistics, R = s.recurrent;
     return K >= 1 && K <= kScales && P >= kClusterCtas && R >= kClusterCtas &&
            T::R::holds(1, R, K * P) && T::Phi::holds(1, P, R) && T::MuBackward::holds(K, P, R) &&
            T::RBackward::holds(1, R, P);
   }
-  SruKernels(const Program<float>& program, const SruShape& shape)
-      : program_(program), shape_(shape) {}
 
   void forward(const PersistentForward& call, cudaStream_t stream) override {
     SruCall f = common(call);
-    f.largest_mu = call.largest ? call.largest + kMu : nullptr;
+    f.largest_mu = Base::largest_of(call, kMu);
     launch_units<SruForward<T>, SruForwardMemory<T>>("sru_cluster", f, stream);
   }
   void backward(const PersistentBackward& call, cudaStream_t stream) override {
@@ -303,7 +303,7 @@ class SruKernels : public Persistent {
     c.P = shape_.statistics;
     c.R = shape_.recurrent;
     c.scales = static_cast<int>(shape_.scales.size());
-    c.of = {call.steps, call.batch, c.scales * c.P};
+    c.of = Base::sequence_of(call, c.scales * c.P);
     for (int k = 0; k < c.scales; ++k) c.alpha[k] = static_cast<float>(shape_.scales[k]);
     c.r_weights = weight_block(program_, call, kRPhase, kMu);
     c.phi_weights = weight_block(program_, call, kPhiPhase, kR);
@@ -315,9 +315,6 @@ class SruKernels : public Persistent {
     c.phi = call.slots[kPhi];
     return c;
   }
-
-  const Program<float>& program_;
-  SruShape shape_;
 };
 
 const PersistentDesignEntry entry(
