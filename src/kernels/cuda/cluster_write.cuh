@@ -1,7 +1,8 @@
 // The factored write of a step by a warp, for one row of the batch and one side (write or erase),
-// in the cluster kernels and in those of groups (groups.h): what linear heads (cluster_write_linear.cuh) and ReLU heads (cluster_write_relu.cuh) share. The
-// mathematics is that of nru_linear.cu and nru_relu.cu; here a lane holds a few numbers of p and q,
-// and sums are exchanges of lanes.
+// in the cluster kernels and in those of groups (groups.h): what linear heads
+// (cluster_write_linear.cuh) and ReLU heads (cluster_write_relu.cuh) share. The mathematics is that
+// of nru_linear.cu and nru_relu.cu; here a lane holds a few numbers of p and q, and sums are
+// exchanges of lanes.
 //
 // p is laid out by head, each padded to RP numbers (a power of two): number a of head i is at
 // i * RP + a, and place x is held by lane x % 32 in slot x / 32. So lanes of one head are

@@ -15,8 +15,8 @@
 
 namespace nru::kernels::cuda {
 
-inline constexpr int kGroupRows = 32;  // of the batch
-inline constexpr int kGroupCtas = 32;  // at least as many as rows: each does one row's write
+inline constexpr int kGroupRows = 32;       // of the batch
+inline constexpr int kGroupCtas = 32;       // at least as many as rows: each does one row's write
 inline constexpr int kGroupFlags = 3 * 32;  // for each group: one of each kind for each CTA
 
 struct GroupsForward : ClusterForward {

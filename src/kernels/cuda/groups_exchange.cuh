@@ -1,7 +1,7 @@
 // How the CTAs of a group tell each other that values lie in global memory: each CTA has flags that
-// count the steps it is done with, and whoever needs a part of a vector waits for the flags of those
-// who make it. Values are written once per step, each to a place of its own, and read past the
-// first-level cache, which may hold what was there before.
+// count the steps it is done with, and whoever needs a part of a vector waits for the flags of
+// those who make it. Values are written once per step, each to a place of its own, and read past
+// the first-level cache, which may hold what was there before.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -11,14 +11,11 @@
 
 namespace nru::kernels::cuda {
 
-// Roles of warps within a CTA, each with a barrier of its own.
-enum class Role { memory = 1, products = 2 };
-
 #if __CUDA_ARCH__ >= 900
 
-// All `threads` of a role.
-__device__ inline void meet(Role role, int threads) {
-  asm volatile("bar.sync %0, %1;" ::"r"(static_cast<int>(role)), "r"(threads) : "memory");
+// The CTA's first `threads`.
+__device__ inline void meet_first(int threads) {
+  asm volatile("bar.sync 1, %0;" ::"r"(threads) : "memory");
 }
 
 // What the thread, and those it has met before, wrote is visible to who finds the flag at `value`.

@@ -8,6 +8,8 @@
 
 namespace nru::kernels::cuda {
 
+inline constexpr int kWriteThreads = 64;  // the first two warps, one for each side: HeadLanes
+
 // For each CTA, up to 8 NH hidden units, 8 NM numbers of memory, 8 NU head outputs; RP and NS: see
 // cluster_write.cuh. Blocks of weights that a warp keeps in registers: KF forward, KB backward.
 template <int NH_, int NM_, int NU_, int RP_, int NS_, int KF_, int KB_, bool kRelu_>
@@ -15,7 +17,7 @@ struct GroupTile {
   static constexpr int NH = NH_, NM = NM_, NU = NU_, RP = RP_, NS = NS_, KF = KF_, KB = KB_;
   static constexpr bool kRelu = kRelu_;
   static constexpr int kNothing = 1 << 30;  // no place among the head outputs
-  static constexpr int kMemoryEach = 8 * NM * kGroupCtas / kMemoryThreads;  // of a thread's write
+  static constexpr int kMemoryEach = 8 * NM * kGroupCtas / kWriteThreads;  // of a thread's write
   using Write = std::conditional_t<kRelu, ReluWrite<GroupTile>, LinearWrite<GroupTile>>;
   using WriteBackward =
       std::conditional_t<kRelu, ReluWriteBackward<GroupTile>, LinearWriteBackward<GroupTile>>;
@@ -35,30 +37,30 @@ struct GroupWidths {
 // that of row `cta`.
 struct GroupPlace {
   int cta, first_row, rows;
-  bool writes;
+  bool writes;                            // the thread has to do with the write
   unsigned *h_flags, *m_flags, *u_flags;  // by CTA
   __device__ GroupPlace(int batch, int ctas, unsigned* flags) {
     const int group = static_cast<int>(blockIdx.x) / ctas;
     cta = static_cast<int>(blockIdx.x) % ctas;
     first_row = group * kGroupRows;
     rows = min(kGroupRows, batch - first_row);
-    writes = cta < rows;
+    writes = cta < rows && threadIdx.x < kWriteThreads;
     h_flags = flags + group * kGroupFlags;
     m_flags = h_flags + 32;
     u_flags = m_flags + 32;
-  }
-  __device__ Role role() const {
-    return threadIdx.x < kMemoryThreads ? Role::memory : Role::products;
   }
   // Row 0 of the group in slot `slot` of [.., batch, ld].
   __device__ std::size_t at(int slot, int batch, int ld) const {
     return (static_cast<std::size_t>(slot) * batch + first_row) * ld;
   }
-  // A role's values are complete; all its threads.
-  __device__ void announce(Role who, unsigned* flags, unsigned value) const {
-    meet(who, who == Role::memory ? kMemoryThreads : kProductThreads);
-    const int first = who == Role::memory ? 0 : kMemoryThreads;
-    if (static_cast<int>(threadIdx.x) == first) raise(flags + cta, value);
+  // What all threads of the CTA, or the first of them, have written is complete.
+  __device__ void announce(unsigned* flags, unsigned value) const {
+    __syncthreads();
+    if (threadIdx.x == 0) raise(flags + cta, value);
+  }
+  __device__ void announce_write(unsigned* flags, unsigned value) const {
+    meet_first(kWriteThreads);
+    if (threadIdx.x == 0) raise(flags + cta, value);
   }
   // Until columns `first` to `end` - 1 of a vector that CTAs share out are there.
   __device__ void await_columns(const unsigned* flags, const GroupShare& share, int first, int end,

@@ -1,10 +1,11 @@
 // Products of a group's step: 32 rows of the batch times the weights of a CTA's outputs.
 //
-// The outputs are two shares, of h and of the head outputs (backward: of h and m), in tiles of eight
-// columns of the tensor cores' m16n8k8; the rows of the batch are two tiles of 16. The depth is cut
-// into blocks of 16, and each of the eight warps takes a run of them: every value of the state is
-// then loaded once by the CTA, straight from the second-level cache into the registers of the lane
-// that needs it, and every weight is read once. The warps' sums meet in shared memory (total()).
+// The outputs are two shares, of h and of the head outputs (backward: of h and m), in tiles of
+// eight columns of the tensor cores' m16n8k8; the rows of the batch are two tiles of 16. The depth
+// is cut into blocks of 16, and each of the eight warps takes a run of them: every value of the
+// state is then loaded once by the CTA, straight from the second-level cache into the registers of
+// the lane that needs it, and every weight is read once. The warps' sums meet in shared memory
+// (total()).
 //
 // The order of the depth within a block is free, as long as values and weights agree: a lane takes
 // four neighbours of a row, which is one load, as columns t and t + 4 of two slices of eight.
@@ -20,9 +21,7 @@
 
 namespace nru::kernels::cuda {
 
-inline constexpr int kMemoryThreads = 64;  // one warp for each side of the write: HeadLanes
-inline constexpr int kProductWarps = 8, kProductThreads = 32 * kProductWarps;
-inline constexpr int kGroupThreads = kMemoryThreads + kProductThreads;
+inline constexpr int kGroupWarps = 8, kGroupThreads = 32 * kGroupWarps;
 inline constexpr int kDepth = 16;  // of a block
 
 // The outputs of a CTA among `width`.
@@ -41,8 +40,8 @@ struct GroupShare {
 struct GroupRun {
   int first, count;
   __host__ __device__ GroupRun(int width, int warp) {
-    const int blocks = (width + kDepth - 1) / kDepth, whole = blocks / kProductWarps,
-              rest = blocks % kProductWarps;
+    const int blocks = (width + kDepth - 1) / kDepth, whole = blocks / kGroupWarps,
+              rest = blocks % kGroupWarps;
     first = warp * whole + (warp < rest ? warp : rest);
     count = whole + (warp < rest ? 1 : 0);
   }
@@ -51,16 +50,16 @@ struct GroupRun {
 // Blocks of a vector's weights that lie in shared memory, before those of a warp: each warp keeps
 // its first kKept in registers.
 __host__ __device__ inline int shared_blocks_before(int width, int warp, int kept) {
-  if (GroupRun(width, kProductWarps - 1).count < kept) return 0;  // then no warp has more
+  if (GroupRun(width, kGroupWarps - 1).count < kept) return 0;  // then no warp has more
   return GroupRun(width, warp).first - kept * warp;
 }
 __host__ __device__ inline int shared_blocks(int width, int kept) {
-  return shared_blocks_before(width, kProductWarps, kept);
+  return shared_blocks_before(width, kGroupWarps, kept);
 }
 // Lanes of a tile's last columns read past the last block.
 inline constexpr int kBehindWeights = 8 * kDepth;
-__host__ __device__ inline std::size_t weight_floats(int first_width, int second_width,
-                                                     int columns, int kept) {
+__host__ __device__ inline std::size_t weight_floats(int first_width, int second_width, int columns,
+                                                     int kept) {
   const std::size_t blocks = shared_blocks(first_width, 0) + shared_blocks(second_width, kept);
   return blocks * columns * kDepth + kBehindWeights;
 }
@@ -70,35 +69,36 @@ template <int kA, int kB>
 struct GroupSums {
   static constexpr int kTiles = kA + kB;
   static constexpr int kLargest = kA > kB ? kA : kB;
-  static constexpr int kFloats = kProductThreads * kLargest * 8;  // of shared memory, for total()
+  static constexpr int kFloats = kGroupThreads * kLargest * 8;  // of shared memory, for total()
   float c[2][kTiles][4];
 };
 
 #if NRU_CLUSTER_CODE
 
-// Which four of a total() a thread has: element e is row row + 8 (e / 2), column column + e % 2 of
-// its share.
+// Which four of a total() a thread has: element e is row row + 8 (e / 2), column column + e % 2.
 template <int kCount>
 struct GroupOutputs {
   static_assert(kCount <= 4, "a thread has four sums at most");
   int row, column;
-  bool used[4];
+  unsigned used_bits = 0;
   __device__ GroupOutputs(const GroupShare& share, int rows) {
-    const int thread = threadIdx.x - kMemoryThreads, lane = thread % 32, tile = thread / 32;
+    const int thread = threadIdx.x, lane = thread % 32, tile = thread / 32;
     row = tile / kCount * 16 + lane / 4;
     column = share.first + tile % kCount * 8 + lane % 4 * 2;
-#pragma unroll
-    for (int e = 0; e < 4; ++e)
-      used[e] = thread < 64 * kCount && row + e / 2 * 8 < rows &&
-                column + e % 2 < share.first + share.count;
+    for (int e = 0; e < 4; ++e) {
+      const bool is = thread < 64 * kCount && row + e / 2 * 8 < rows &&
+                      column + e % 2 < share.first + share.count;
+      used_bits |= (is ? 1u : 0u) << e;
+    }
   }
+  __device__ bool used(int e) const { return used_bits >> e & 1; }
   __device__ std::size_t at(int e, int ld) const {
     return static_cast<std::size_t>(row + e / 2 * 8) * ld + column + e % 2;
   }
 };
 
-// [rows, ld] values to be multiplied, of which a block is loaded at a time. Rows beyond the last one
-// repeat it; their sums are not used.
+// [rows, ld] values to be multiplied, of which a block is loaded at a time. Rows beyond the last
+// one repeat it; their sums are not used.
 class GroupRows {
  public:
   __device__ GroupRows(const float* values, int ld, int rows) : values_(values), ld_(ld) {
@@ -178,7 +178,7 @@ class GroupProduct {
   // blocks[v][s]: the weights of share s over vector v.
   __device__ GroupProduct(float* shared, const WeightBlock (&blocks)[2][2], const GroupShare& a,
                           const GroupShare& b)
-      : warp_(static_cast<int>(threadIdx.x - kMemoryThreads) / 32),
+      : warp_(threadIdx.x / 32),
         columns_(a.each + b.each),
         second_share_(a.each * kDepth),
         runs_{GroupRun(blocks[0][0].inputs, warp_), GroupRun(blocks[1][0].inputs, warp_)} {
@@ -224,47 +224,28 @@ class GroupProduct {
         for (int e = 0; e < 4; ++e) sums_.c[i][j][e] = 0;
   }
 
-  // Adds vector v's product to tiles kFirst to kFirst + kCount - 1. The next two blocks' values are
-  // under way while one is multiplied.
+  // Adds vector v's product to tiles kFirst to kFirst + kCount - 1, as a whole or in two halves.
+  // The next block's values are under way while one is multiplied.
   template <int v, int kFirst, int kCount>
   __device__ __forceinline__ void multiply(const GroupRows& rows) {
-    constexpr int kHere = v == 0 ? 0 : kKept;
-    const GroupRun run = runs_[v];
-    const int end = run.first + run.count;
-    float4 now[4], next[4], after[4];
-    rows.load(run.first, end, now);
-    rows.load(run.first + 1, end, next);
-#pragma unroll
-    for (int i = 0; i < kHere; ++i) {
-      if (i >= run.count) break;
-      rows.load(run.first + i + 2, end, after);
-      add<kFirst, kCount>(now, kept_[i] + kFirst);
-      move(next, now);
-      move(after, next);
-    }
-    const float* at = weights_[v];
-#pragma unroll 1
-    for (int i = kHere; i < run.count; ++i, at += columns_ * kDepth) {
-      rows.load(run.first + i + 2, end, after);
-      float4 w[kCount];
-#pragma unroll
-      for (int j = 0; j < kCount; ++j) {
-        const int tile = kFirst + j;
-        const float* from =
-            tile < kA ? at + 8 * tile * kDepth : at + second_share_ + 8 * (tile - kA) * kDepth;
-        w[j] = *reinterpret_cast<const float4*>(from);
-      }
-      add<kFirst, kCount>(now, w);
-      move(next, now);
-      move(after, next);
-    }
+    add_kept<v, kFirst, kCount>(rows);
+    add_shared<v, kFirst, kCount>(rows, v == 0 ? 0 : kKept, runs_[v].count);
+  }
+  template <int v, int kFirst, int kCount>
+  __device__ __forceinline__ void multiply_first_half(const GroupRows& rows) {
+    add_kept<v, kFirst, kCount>(rows);
+    add_shared<v, kFirst, kCount>(rows, v == 0 ? 0 : kKept, half(v));
+  }
+  template <int v, int kFirst, int kCount>
+  __device__ __forceinline__ void multiply_second_half(const GroupRows& rows) {
+    add_shared<v, kFirst, kCount>(rows, half(v), runs_[v].count);
   }
 
   // The sums over all warps: each thread gets those of its GroupOutputs<kCount>. `shared` is free
   // again when the threads have met once more.
   template <int kFirst, int kCount>
   __device__ __forceinline__ float4 total(float* shared) {
-    const int thread = threadIdx.x - kMemoryThreads, lane = thread % 32;
+    const int thread = threadIdx.x, lane = thread % 32;
     float4* all = reinterpret_cast<float4*>(shared);  // [warp][row tile][tile][lane]
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
@@ -275,15 +256,56 @@ class GroupProduct {
       }
     }
     clear<kFirst, kCount>();
-    meet(Role::products, kProductThreads);
+    __syncthreads();
     float4 sum = zero4();
     if (thread >= 64 * kCount) return sum;
 #pragma unroll
-    for (int w = 0; w < kProductWarps; ++w) sum = sum_of(sum, all[w * 64 * kCount + thread]);
+    for (int w = 0; w < kGroupWarps; ++w) sum = sum_of(sum, all[w * 64 * kCount + thread]);
     return sum;
   }
 
  private:
+  __device__ int half(int v) const { return max(v == 0 ? 0 : kKept, (runs_[v].count + 1) / 2); }
+
+  // The blocks whose weights are in registers.
+  template <int v, int kFirst, int kCount>
+  __device__ __forceinline__ void add_kept(const GroupRows& rows) {
+    if constexpr (v == 1) {
+      const int first = runs_[v].first, end = first + min(kKept, runs_[v].count);
+      float4 now[4], next[4];
+      rows.load(first, end, now);
+#pragma unroll
+      for (int i = 0; i < kKept; ++i) {
+        if (first + i >= end) break;
+        rows.load(first + i + 1, end, next);
+        add<kFirst, kCount>(now, kept_[i] + kFirst);
+        move(next, now);
+      }
+    }
+  }
+  // Of those in shared memory, the warp's blocks `begin` to `end` - 1.
+  template <int v, int kFirst, int kCount>
+  __device__ __forceinline__ void add_shared(const GroupRows& rows, int begin, int end) {
+    const int first = runs_[v].first;
+    const float* at = weights_[v] + (begin - (v == 0 ? 0 : kKept)) * columns_ * kDepth;
+    float4 now[4], next[4];
+    rows.load(first + begin, first + end, now);
+#pragma unroll 1
+    for (int i = begin; i < end; ++i, at += columns_ * kDepth) {
+      rows.load(first + i + 1, first + end, next);
+      float4 w[kCount];
+#pragma unroll
+      for (int j = 0; j < kCount; ++j) {
+        const int tile = kFirst + j;
+        const float* from =
+            tile < kA ? at + 8 * tile * kDepth : at + second_share_ + 8 * (tile - kA) * kDepth;
+        w[j] = *reinterpret_cast<const float4*>(from);
+      }
+      add<kFirst, kCount>(now, w);
+      move(next, now);
+    }
+  }
+
   __device__ static float weight(const WeightBlock& block, const GroupShare& share, int column,
                                  int n) {
     return column < share.count && n < block.inputs

@@ -3,8 +3,8 @@
 // latency. Each warp holds the whole tile in registers and takes every eighth slice of the depth;
 // the warps' sums meet in shared memory at the end, added in a fixed order.
 //
-// The multiplications run on the tensor cores, and yet are those of float: see tensor.cuh. Each slice's
-// products are summed on their own and then added to the rest in float.
+// The multiplications run on the tensor cores, and yet are those of float: see tensor.cuh. Each
+// slice's products are summed on their own and then added to the rest in float.
 //
 // Two things about latency. The weights do not depend on the kernel before: their first chunks are
 // on their way before this one waits for it (launch.cuh). That is safe because pack_blocks() is not
