@@ -56,12 +56,12 @@ __host__ __device__ inline int shared_blocks_before(int width, int warp, int kep
 __host__ __device__ inline int shared_blocks(int width, int kept) {
   return shared_blocks_before(width, kGroupWarps, kept);
 }
-// Lanes of a tile's last columns read past the last block.
-inline constexpr int kBehindWeights = 8 * kDepth;
+// Lanes of a tile's last columns read past the last block, into what lies behind it in shared
+// memory; their sums are not used.
 __host__ __device__ inline std::size_t weight_floats(int first_width, int second_width, int columns,
                                                      int kept) {
   const std::size_t blocks = shared_blocks(first_width, 0) + shared_blocks(second_width, kept);
-  return blocks * columns * kDepth + kBehindWeights;
+  return blocks * columns * kDepth;
 }
 
 // kA tiles of the first share, kB of the second.
