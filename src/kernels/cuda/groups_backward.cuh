@@ -3,8 +3,8 @@
 // The mirror image of groups_forward.cuh, again with three exchanges a step: the gradients of the
 // head outputs, made row by row from that of the memory; that of h's pre-activation; and that of
 // the memory, the last two shared out by columns. On the critical path are the backward write,
-// W_uh^T d_u and W_hm^T d_pre. W_um^T d_u is formed while d_pre is under way, one half of
-// W_hh^T d_pre while the gradient of m is, and the other half beside the write and while d_u is.
+// W_uh^T d_u and W_hm^T d_pre. W_um^T d_u is formed while d_pre is under way, W_hh^T d_pre while
+// the gradient of m and the next d_u are, by the two warps with the write after it.
 //
 // The gradient of m has one place for all steps. Who writes that of a step has seen d_u of all
 // rows, for which the one before was read; nobody reads it otherwise.
@@ -55,10 +55,8 @@ class GroupsBackwardCta {
     for (int t = of.steps - 1; t >= 0; --t) {
       hidden_step(t);
       memory_step(t);
-      const GroupRows d_pre = rows(b_.d_pre, t, of.ld_h);
-      product_.template multiply_first_half<kPre, 0, T::NH>(d_pre);
       if (at_.writes && t > 0) write_step(t - 1);
-      product_.template multiply_second_half<kPre, 0, T::NH>(d_pre);
+      product_.template multiply<kPre, 0, T::NH>(rows(b_.d_pre, t, of.ld_h));
     }
     const float4 sum = product_.template total<0, T::NH>(s_.sums);
     float* d_h = b_.d_h + at_.at(0, of.batch, of.ld_h);
@@ -146,8 +144,7 @@ class GroupsBackwardCta {
       await_flags(at_.m_flags, m_.makers(sizes.m), done(t + 1));
       d_m = b_.d_m + row * b_.of.ld_m;
     }
-    for (int e = threadIdx.x; d_m && e < sizes.m; e += kWriteThreads)
-      s_.d_m[e / sizes.r * 32 * T::NS + e % sizes.r] = load_new(d_m + e);
+    if (d_m) load_gradient(d_m);
     meet_first(kWriteThreads);
     const HeadGradients<T> d = write.run(sizes, lanes, s_.d_m);
     float* to = b_.d_heads + here * b_.of.ld_heads;
@@ -158,6 +155,30 @@ class GroupsBackwardCta {
       if (lanes.leads[i]) to[lanes.head[i]] = d.alpha[i];
     }
     at_.announce_write(at_.u_flags, done(t));
+    if (t > 0) {  // the next step's, from far away
+      const std::size_t next = here, lane = threadIdx.x % 32;
+      if (32 * lane < static_cast<std::size_t>(sizes.outputs))
+        prefetch(b_.heads + next * b_.of.ld_heads + 32 * lane);
+      if (lane == 31) prefetch(b_.aux + next * b_.of.ld_aux);
+    }
+  }
+
+  // A row's gradient of m to its places in shared memory; all loads are under way at once.
+  __device__ __forceinline__ void load_gradient(const float* d_m) {
+    const NruWriteSizes& sizes = b_.of.sizes;
+    const float inverse_r = 1.f / sizes.r;
+    float values[T::kMemoryEach];
+#pragma unroll
+    for (int i = 0; i < T::kMemoryEach; ++i) {
+      const int e = threadIdx.x + kWriteThreads * i;
+      values[i] = e < sizes.m ? load_new(d_m + e) : 0.f;
+    }
+#pragma unroll
+    for (int i = 0; i < T::kMemoryEach; ++i) {
+      const int e = threadIdx.x + kWriteThreads * i;
+      const MemoryPlace place(e, sizes.r, inverse_r);
+      if (e < sizes.m) s_.d_m[place.a * 32 * T::NS + place.b] = values[i];
+    }
   }
 
   const GroupsBackward& b_;

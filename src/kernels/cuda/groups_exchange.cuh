@@ -20,7 +20,6 @@ __device__ inline void meet_first(int threads) {
 
 // What the thread, and those it has met before, wrote is visible to who finds the flag at `value`.
 __device__ inline void raise(unsigned* flag, unsigned value) {
-  __threadfence();
   asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(flag), "r"(value) : "memory");
 }
 
@@ -37,6 +36,11 @@ __device__ inline void await_flags(const unsigned* flags, int count, unsigned va
 __device__ inline float load_new(const float* from) { return __ldcg(from); }
 __device__ inline float4 load_new4(const float* from) {
   return __ldcg(reinterpret_cast<const float4*>(from));
+}
+
+// From the device's memory to the second-level cache.
+__device__ inline void prefetch(const float* from) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(from));
 }
 
 #endif

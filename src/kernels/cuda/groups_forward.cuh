@@ -3,9 +3,8 @@
 // A step has three exchanges: h_t = ReLU(W_hh h' + W_hm m' + ..), the head outputs
 // u_t = W_uh h_t + W_um m' + .., both shared out over the CTAs by columns, and the memory, shared
 // out by rows: the write of a row is done by two warps of a CTA, one for each side. On the critical
-// path are W_hm m', W_uh h_t and the write. W_hh h_t, the largest product, is formed while others
-// are awaited: one half of it while u_t is under way, and the other half beside the write and while
-// the memory is.
+// path are W_hm m', W_uh h_t and the write. W_hh h_t, the largest product, is formed while u_t and
+// the memory are under way, by those two warps after the write.
 //
 // Every step has places of its own in global memory for what it makes, so nobody can overtake.
 #pragma once
@@ -46,11 +45,9 @@ class GroupsForwardCta {
     for (int t = 0; t < f_.of.steps; ++t) {
       hidden_step(t);
       heads_step(t);
-      const GroupRows h = rows(f_.h, t + 1, f_.of.ld_h);
-      const bool more = t + 1 < f_.of.steps;
-      if (more) product_.template multiply_first_half<kH, 0, T::NH>(h);
       if (at_.writes) memory_step(t);
-      if (more) product_.template multiply_second_half<kH, 0, T::NH>(h);
+      if (t + 1 < f_.of.steps)
+        product_.template multiply<kH, 0, T::NH>(rows(f_.h, t + 1, f_.of.ld_h));
     }
     store_largest(largest_h_, f_.largest_h);
     store_largest(largest_m_, f_.largest_m);
@@ -109,6 +106,7 @@ class GroupsForwardCta {
   __device__ __forceinline__ void memory_step(int t) {
     const NruWriteSizes& sizes = f_.of.sizes;
     const HeadLanes<T> lanes(sizes);
+    const float inverse_r = 1.f / sizes.r;
     const std::size_t row = at_.first_row + at_.cta, before = row + t * std::size_t(f_.of.batch),
                       here = before + f_.of.batch;
     const float* m_before = f_.m + before * f_.of.ld_m;
@@ -134,9 +132,9 @@ class GroupsForwardCta {
     for (int i = 0; i < T::kMemoryEach; ++i) {
       const int e = threadIdx.x + kWriteThreads * i;
       if (e >= sizes.m) continue;
-      const int a = e / sizes.r, b = e % sizes.r;
-      T::Write::add(s_.rows[0], a, s_.Q[0][b], values_of_m[i]);
-      T::Write::add(s_.rows[1], a, s_.Q[1][b], values_of_m[i]);
+      const MemoryPlace place(e, sizes.r, inverse_r);
+      T::Write::add(s_.rows[0], place.a, s_.Q[0][place.b], values_of_m[i]);
+      T::Write::add(s_.rows[1], place.a, s_.Q[1][place.b], values_of_m[i]);
       m[e] = values_of_m[i];
       largest_m_ = max(largest_m_, magnitude_bits(values_of_m[i]));
     }

@@ -71,6 +71,13 @@ struct GroupPlace {
   }
 };
 
+// Row and column of number e of a memory with rows of r: exact up to 2^20, and short.
+struct MemoryPlace {
+  int a, b;
+  __device__ MemoryPlace(int e, int r, float inverse_r)
+      : a(static_cast<int>((e + 0.5f) * inverse_r)), b(e - a * r) {}
+};
+
 __device__ inline void store_largest(unsigned bits, unsigned* to) {
   bits = __reduce_max_sync(kAllLanes, bits);
   if (to && threadIdx.x % 32 == 0) atomicMax(to, bits);

@@ -69,7 +69,7 @@ template <int kA, int kB>
 struct GroupSums {
   static constexpr int kTiles = kA + kB;
   static constexpr int kLargest = kA > kB ? kA : kB;
-  static constexpr int kFloats = kGroupThreads * kLargest * 8;  // of shared memory, for total()
+  static constexpr int kFloats = kGroupThreads * kLargest * 4;  // of shared memory, for total()
   float c[2][kTiles][4];
 };
 
@@ -224,85 +224,73 @@ class GroupProduct {
         for (int e = 0; e < 4; ++e) sums_.c[i][j][e] = 0;
   }
 
-  // Adds vector v's product to tiles kFirst to kFirst + kCount - 1, as a whole or in two halves.
-  // The next block's values are under way while one is multiplied.
+  // Adds vector v's product to tiles kFirst to kFirst + kCount - 1. Values of the next blocks are
+  // under way while one is multiplied: of more blocks where that takes less time.
   template <int v, int kFirst, int kCount>
   __device__ __forceinline__ void multiply(const GroupRows& rows) {
-    add_kept<v, kFirst, kCount>(rows);
-    add_shared<v, kFirst, kCount>(rows, v == 0 ? 0 : kKept, runs_[v].count);
-  }
-  template <int v, int kFirst, int kCount>
-  __device__ __forceinline__ void multiply_first_half(const GroupRows& rows) {
-    add_kept<v, kFirst, kCount>(rows);
-    add_shared<v, kFirst, kCount>(rows, v == 0 ? 0 : kKept, half(v));
-  }
-  template <int v, int kFirst, int kCount>
-  __device__ __forceinline__ void multiply_second_half(const GroupRows& rows) {
-    add_shared<v, kFirst, kCount>(rows, half(v), runs_[v].count);
-  }
-
-  // The sums over all warps: each thread gets those of its GroupOutputs<kCount>. `shared` is free
-  // again when the threads have met once more.
-  template <int kFirst, int kCount>
-  __device__ __forceinline__ float4 total(float* shared) {
-    const int thread = threadIdx.x, lane = thread % 32;
-    float4* all = reinterpret_cast<float4*>(shared);  // [warp][row tile][tile][lane]
+    constexpr int kHere = v == 0 ? 0 : kKept, kAhead = kCount < 3 ? 4 : kCount == 3 ? 3 : 2;
+    const int first = runs_[v].first, end = first + runs_[v].count;
+    float4 values[kAhead][4];
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
+    for (int i = 0; i < kAhead; ++i) rows.load(first + i, end, values[i]);
 #pragma unroll
-      for (int j = 0; j < kCount; ++j) {
-        const float(&c)[4] = sums_.c[i][kFirst + j];
-        all[((warp_ * 2 + i) * kCount + j) * 32 + lane] = make_float4(c[0], c[1], c[2], c[3]);
+    for (int i = 0; i < kHere; ++i)
+      if (first + i < end)
+        add<kFirst, kCount>(values[i % kAhead], kept_[i] + kFirst, rows, first + i + kAhead, end);
+    const float* at = weights_[v];
+#pragma unroll 1
+    for (int block = first + kHere; block < end; block += kAhead) {
+#pragma unroll
+      for (int i = 0; i < kAhead; ++i) {
+        if (block + i >= end) break;
+        float4 w[kCount];
+        read_weights<kFirst>(at, w);
+        at += columns_ * kDepth;
+        add<kFirst, kCount>(values[(kHere + i) % kAhead], w, rows, block + i + kAhead, end);
       }
     }
+  }
+
+  // The sums over all warps: each thread gets those of its GroupOutputs<kCount>. The upper four
+  // warps hand theirs to the lower four, which takes half the shared memory that all at once would.
+  // It is free again when the threads have met once more.
+  template <int kFirst, int kCount>
+  __device__ __forceinline__ float4 total(float* shared) {
+    constexpr int kHalf = kGroupWarps / 2;
+    const int thread = threadIdx.x, lane = thread % 32;
+    float4* all = reinterpret_cast<float4*>(shared);  // [warp % 4][row tile][tile][lane]
+    const auto each = [&](const auto& f) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i)
+#pragma unroll
+        for (int j = 0; j < kCount; ++j)
+          f(sums_.c[i][kFirst + j], all[((warp_ % kHalf * 2 + i) * kCount + j) * 32 + lane]);
+    };
+    if (warp_ >= kHalf)
+      each([](const float(&c)[4], float4& there) { there = make_float4(c[0], c[1], c[2], c[3]); });
+    __syncthreads();
+    if (warp_ < kHalf)
+      each([](const float(&c)[4], float4& there) {
+        there = sum_of(there, make_float4(c[0], c[1], c[2], c[3]));
+      });
     clear<kFirst, kCount>();
     __syncthreads();
     float4 sum = zero4();
     if (thread >= 64 * kCount) return sum;
 #pragma unroll
-    for (int w = 0; w < kGroupWarps; ++w) sum = sum_of(sum, all[w * 64 * kCount + thread]);
+    for (int w = 0; w < kHalf; ++w) sum = sum_of(sum, all[w * 64 * kCount + thread]);
     return sum;
   }
 
  private:
-  __device__ int half(int v) const { return max(v == 0 ? 0 : kKept, (runs_[v].count + 1) / 2); }
-
-  // The blocks whose weights are in registers.
-  template <int v, int kFirst, int kCount>
-  __device__ __forceinline__ void add_kept(const GroupRows& rows) {
-    if constexpr (v == 1) {
-      const int first = runs_[v].first, end = first + min(kKept, runs_[v].count);
-      float4 now[4], next[4];
-      rows.load(first, end, now);
+  template <int kFirst, int kCount>
+  __device__ __forceinline__ void read_weights(const float* at, float4 (&w)[kCount]) const {
 #pragma unroll
-      for (int i = 0; i < kKept; ++i) {
-        if (first + i >= end) break;
-        rows.load(first + i + 1, end, next);
-        add<kFirst, kCount>(now, kept_[i] + kFirst);
-        move(next, now);
-      }
-    }
-  }
-  // Of those in shared memory, the warp's blocks `begin` to `end` - 1.
-  template <int v, int kFirst, int kCount>
-  __device__ __forceinline__ void add_shared(const GroupRows& rows, int begin, int end) {
-    const int first = runs_[v].first;
-    const float* at = weights_[v] + (begin - (v == 0 ? 0 : kKept)) * columns_ * kDepth;
-    float4 now[4], next[4];
-    rows.load(first + begin, first + end, now);
-#pragma unroll 1
-    for (int i = begin; i < end; ++i, at += columns_ * kDepth) {
-      rows.load(first + i + 1, first + end, next);
-      float4 w[kCount];
-#pragma unroll
-      for (int j = 0; j < kCount; ++j) {
-        const int tile = kFirst + j;
-        const float* from =
-            tile < kA ? at + 8 * tile * kDepth : at + second_share_ + 8 * (tile - kA) * kDepth;
-        w[j] = *reinterpret_cast<const float4*>(from);
-      }
-      add<kFirst, kCount>(now, w);
-      move(next, now);
+    for (int j = 0; j < kCount; ++j) {
+      const int tile = kFirst + j;
+      const float* from =
+          tile < kA ? at + 8 * tile * kDepth : at + second_share_ + 8 * (tile - kA) * kDepth;
+      w[j] = *reinterpret_cast<const float4*>(from);
     }
   }
 
@@ -324,17 +312,16 @@ class GroupProduct {
                                                 : weight(blocks[1], b, column - a.each, at);
     }
   }
-  __device__ static void move(const float4 (&from)[4], float4 (&to)[4]) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) to[i] = from[i];
-  }
+  // Adds a block's product; its values make room for those of another one.
   template <int kFirst, int kCount>
-  __device__ __forceinline__ void add(const float4 (&values)[4], const float4* w) {
+  __device__ __forceinline__ void add(float4 (&values)[4], const float4* w, const GroupRows& rows,
+                                      int next, int end) {
     Pair a[4][4];
 #pragma unroll
     for (int i = 0; i < 4; ++i)
 #pragma unroll
       for (int e = 0; e < 4; ++e) a[i][e] = Pair(part_of(values[i], e));
+    rows.load(next, end, values);
     add_block<kFirst, kCount>(a, w, sums_.c);
   }
 

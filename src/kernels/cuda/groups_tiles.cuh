@@ -32,7 +32,7 @@ GroupsTile groups_tile() {
 template <bool kRelu>
 std::vector<GroupsTile> groups_tiles() {
   return {
-      groups_tile<GroupTile<4, 3, 1, 16, 2, 3, 2, kRelu>>(),  // h 1024, m 768, 4 heads of 16 rows
+      groups_tile<GroupTile<4, 3, 1, 16, 2, 2, 2, kRelu>>(),  // h 1024, m 768, 4 heads of 16 rows
       groups_tile<GroupTile<3, 4, 2, 16, 2, 2, 2, kRelu>>(),  // h 768, m 1024
   };
 }
