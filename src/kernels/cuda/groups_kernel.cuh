@@ -39,7 +39,7 @@ struct GroupPlace {
   int cta, first_row, rows;
   bool writes;                            // the thread has to do with the write
   unsigned *h_flags, *m_flags, *u_flags;  // by CTA
-  __device__ GroupPlace(int batch, int ctas, unsigned* flags) {
+  __device__ __forceinline__ GroupPlace(int batch, int ctas, unsigned* flags) {
     const int group = static_cast<int>(blockIdx.x) / ctas;
     cta = static_cast<int>(blockIdx.x) % ctas;
     first_row = group * kGroupRows;

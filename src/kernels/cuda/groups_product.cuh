@@ -81,10 +81,11 @@ struct GroupOutputs {
   static_assert(kCount <= 4, "a thread has four sums at most");
   int row, column;
   unsigned used_bits = 0;
-  __device__ GroupOutputs(const GroupShare& share, int rows) {
+  __device__ __forceinline__ GroupOutputs(const GroupShare& share, int rows) {
     const int thread = threadIdx.x, lane = thread % 32, tile = thread / 32;
     row = tile / kCount * 16 + lane / 4;
     column = share.first + tile % kCount * 8 + lane % 4 * 2;
+#pragma unroll
     for (int e = 0; e < 4; ++e) {
       const bool is = thread < 64 * kCount && row + e / 2 * 8 < rows &&
                       column + e % 2 < share.first + share.count;
@@ -101,13 +102,14 @@ struct GroupOutputs {
 // one repeat it; their sums are not used.
 class GroupRows {
  public:
-  __device__ GroupRows(const float* values, int ld, int rows) : values_(values), ld_(ld) {
+  __device__ __forceinline__ GroupRows(const float* values, int ld, int rows)
+      : values_(values), ld_(ld) {
     const int lane = threadIdx.x % 32;
     column_ = lane % 4 * 4;
 #pragma unroll
     for (int i = 0; i < 4; ++i) at_[i] = min(lane / 4 + 8 * i, rows - 1) * ld + column_;
   }
-  __device__ void load(int block, int end, float4 (&to)[4]) const {
+  __device__ __forceinline__ void load(int block, int end, float4 (&to)[4]) const {
     const bool inside = block < end && block * kDepth + column_ < ld_;  // padding is to eight
 #pragma unroll
     for (int i = 0; i < 4; ++i)
@@ -176,8 +178,8 @@ class GroupProduct {
   static constexpr int kTiles = kA + kB;
 
   // blocks[v][s]: the weights of share s over vector v.
-  __device__ GroupProduct(float* shared, const WeightBlock (&blocks)[2][2], const GroupShare& a,
-                          const GroupShare& b)
+  __device__ __forceinline__ GroupProduct(float* shared, const WeightBlock (&blocks)[2][2],
+                                          const GroupShare& a, const GroupShare& b)
       : warp_(threadIdx.x / 32),
         columns_(a.each + b.each),
         second_share_(a.each * kDepth),
@@ -186,6 +188,7 @@ class GroupProduct {
     float* of_second = shared + shared_blocks(blocks[0][0].inputs, 0) * stride;
     float* at[2] = {shared + shared_blocks_before(blocks[0][0].inputs, warp_, 0) * stride,
                     of_second + shared_blocks_before(blocks[1][0].inputs, warp_, kKept) * stride};
+#pragma unroll
     for (int v = 0; v < 2; ++v) {
       const int kept = v == 0 ? 0 : kKept;
       for (int i = kept; i < runs_[v].count; ++i)
@@ -205,6 +208,7 @@ class GroupProduct {
         kept_[i][j] = make_float4(of(0), of(1), of(2), of(3));
       }
     }
+#pragma unroll
     for (int v = 0; v < 2; ++v) weights_[v] = at[v] + lane / 4 * kDepth + k;
     __syncwarp();
     clear<0, kTiles>();
@@ -301,15 +305,28 @@ class GroupProduct {
                             static_cast<std::size_t>(n) * block.input_stride]
                : 0.f;
   }
-  // [columns, kDepth], read along the lines of memory.
-  __device__ void load_block(const WeightBlock (&blocks)[2], const GroupShare& a,
-                             const GroupShare& b, int number, float* to) const {
+  // [columns, kDepth], read along the lines of memory, several loads at a time. Not inlined, and so
+  // static and with copies: whatever it had the address of would have to leave its registers.
+  __device__ __noinline__ static void load_block(const WeightBlock (&blocks)[2], GroupShare a,
+                                                 GroupShare b, int number, float* to) {
+    constexpr int kAtOnce = 8;
+    const int columns = a.each + b.each;
     const bool along_depth = blocks[0].input_stride == 1;
-    for (int i = threadIdx.x % 32; i < columns_ * kDepth; i += 32) {
-      const int column = along_depth ? i / kDepth : i % columns_;
-      const int n = along_depth ? i % kDepth : i / columns_, at = number * kDepth + n;
-      to[column * kDepth + n] = column < a.each ? weight(blocks[0], a, column, at)
-                                                : weight(blocks[1], b, column - a.each, at);
+    for (int first = threadIdx.x % 32; first < columns * kDepth; first += 32 * kAtOnce) {
+      float values[kAtOnce];
+      int at[kAtOnce];
+#pragma unroll
+      for (int q = 0; q < kAtOnce; ++q) {
+        const int i = first + 32 * q, column = along_depth ? i / kDepth : i % columns;
+        const int k = along_depth ? i % kDepth : i / columns, n = number * kDepth + k;
+        at[q] = i < columns * kDepth ? column * kDepth + k : -1;
+        values[q] = at[q] < 0         ? 0.f
+                    : column < a.each ? weight(blocks[0], a, column, n)
+                                      : weight(blocks[1], b, column - a.each, n);
+      }
+#pragma unroll
+      for (int q = 0; q < kAtOnce; ++q)
+        if (at[q] >= 0) to[at[q]] = values[q];
     }
   }
   // Adds a block's product; its values make room for those of another one.
