@@ -1,5 +1,6 @@
 // A cluster of CTAs on the CPU, thread by thread: for the kernels of src/kernels/cuda/cluster_*.cuh
-// where there is no GPU, and to look for races that a GPU's own pace may hide for years.
+// (and, with emulated_group.h, groups_*.cuh) where there is no GPU, and to look for races that a
+// GPU's own pace may hide for years.
 //
 // Every thread is a fiber that runs until it has to wait for others: at an exchange of lanes, a
 // barrier, or bytes that are under way. Who goes on is drawn at random, and so is when a store into
@@ -15,11 +16,13 @@
 #include <ucontext.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <random>
 #include <utility>
 #include <vector>
@@ -33,7 +36,7 @@
 
 namespace nru::kernels::emulated {
 
-constexpr int kCtas = 4, kThreads = 256, kWarps = kCtas * kThreads / 32;
+constexpr int kCtas = 4, kThreads = 256;
 constexpr int kWarpsOfCta = kThreads / 32;
 
 struct Fiber {
@@ -83,22 +86,28 @@ struct Parcel {
 
 class Cluster {
  public:
-  // held_back: a warp, or kWarps + a CTA, or -1.
-  Cluster(int number, std::size_t shared_bytes, int held_back, unsigned seed)
-      : number_(number), held_back_(held_back), random_(seed) {
-    for (auto& memory : memory_) {
-      // What a kernel does not set itself is not a number.
-      memory.assign(shared_bytes / sizeof(float4) + 1, float4{NAN, NAN, NAN, NAN});
-    }
-  }
+  // Who is held back: a warp of all, or whole_cta(), or kNobody.
+  static constexpr int kNobody = -1;
+  static int whole_cta(int cta) { return -2 - cta; }
+
+  Cluster(int number, std::size_t shared_bytes, int held_back, unsigned seed, int ctas = kCtas)
+      : number_(number),
+        held_back_(held_back),
+        random_(seed),
+        // What a kernel does not set itself is not a number.
+        memory_(ctas,
+                std::vector<float4>(shared_bytes / sizeof(float4) + 1, float4{NAN, NAN, NAN, NAN})),
+        lanes_(ctas * kWarpsOfCta),
+        ctas_(ctas),
+        some_(ctas) {}
 
   // All threads run `body`; false if they wait for each other for ever, or something sent arrives
   // when all have ended.
   bool run(const std::function<void()>& body) {
     body_ = body;
-    fibers_.resize(kCtas * kThreads);
+    fibers_.resize(ctas() * kThreads);
     running_ = this;
-    for (int i = 0; i < kCtas * kThreads; ++i) start(fibers_[i], i);
+    for (int i = 0; i < ctas() * kThreads; ++i) start(fibers_[i], i);
     bool ended = false;
     while (!ended) {
       const long before = progress_;
@@ -124,6 +133,7 @@ class Cluster {
   static Cluster& running() { return *running_; }
   const Fiber& fiber() const { return *fiber_; }
   int number() const { return number_; }
+  int ctas() const { return static_cast<int>(ctas_.size()); }
   void wait_until(const std::function<bool()>& condition) {
     if (condition()) return;
     fiber_->waits_for = &condition;
@@ -146,7 +156,8 @@ class Cluster {
     return result;
   }
   void meet_cta() { meet(ctas_[fiber_->cta], kThreads); }
-  void meet_cluster() { meet(all_, kCtas * kThreads); }
+  void meet_first(int threads) { meet(some_[fiber_->cta], threads); }
+  void meet_cluster() { meet(all_, ctas() * kThreads); }
 
   std::uint32_t address_of(const void* p) const {
     const char* base = reinterpret_cast<const char*>(memory_[fiber_->cta].data());
@@ -172,13 +183,13 @@ class Cluster {
     makecontext(&fiber.context, enter, 0);
   }
   bool is_held_back(int warp) const {
-    return warp == held_back_ || warp / kWarpsOfCta + kWarps == held_back_;
+    return warp == held_back_ || whole_cta(warp / kWarpsOfCta) == held_back_;
   }
   // Each warp gets on once, or those that are held back do; true if all threads have ended.
   bool round(bool held_back) {
-    int order[kWarps];
-    for (int w = 0; w < kWarps; ++w) order[w] = w;
-    std::shuffle(order, order + kWarps, random_);
+    std::vector<int> order(lanes_.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::shuffle(order.begin(), order.end(), random_);
     bool ended = true;
     for (int w : order) {
       for (int lane = 0; lane < 32; ++lane) {
@@ -220,9 +231,10 @@ class Cluster {
   Fiber* fiber_ = nullptr;
   ucontext_t scheduler_;
   long progress_ = 0;
-  std::vector<float4> memory_[kCtas];
-  Lanes lanes_[kWarps];
-  Meeting ctas_[kCtas], all_;
+  std::vector<std::vector<float4>> memory_;  // by CTA
+  std::vector<Lanes> lanes_;                 // by warp
+  std::vector<Meeting> ctas_, some_;         // by CTA: all its threads, the first of them
+  Meeting all_;
   std::map<std::uint32_t, BytesBarrier> barriers_;
   std::vector<Parcel> parcels_;
 };
@@ -234,7 +246,8 @@ struct Index {
 };
 inline Index thread_index() { return {Cluster::running().fiber().thread, 0}; }
 inline Index block_index() {
-  return {Cluster::running().number() * kCtas + Cluster::running().fiber().cta, 0};
+  const Cluster& cluster = Cluster::running();
+  return {cluster.number() * cluster.ctas() + cluster.fiber().cta, 0};
 }
 
 template <class T>

@@ -4,7 +4,6 @@
 #include <any>
 
 #include "kernels/cuda/check.h"
-#include "kernels/cuda/persistent.h"
 
 namespace nru::kernels::cuda {
 namespace {
@@ -12,54 +11,31 @@ namespace {
 constexpr int kH = 1, kM = 2, kHeads = 3, kAux = 4;  // parts of the NRU's program (nru.cu)
 constexpr int kHiddenPhase = 0, kHeadsPhase = 1;
 
+ClusterSequence sequence_of(const Program<float>& program, const NruShape& shape,
+                            const PersistentCall& call) {
+  const auto block = [&](int phase, int part) { return weight_block(program, call, phase, part); };
+  const Matrix hh = block(kHiddenPhase, kH), uh = block(kHeadsPhase, kH);
+  const ClusterWeights weights{
+      hh.data, block(kHiddenPhase, kM).data, uh.data, block(kHeadsPhase, kM).data, hh.ld, uh.ld};
+  return {NruWriteSizes(shape), shape.hidden, weights,         call.steps,   call.batch,
+          call.ld[kH],          call.ld[kM],  call.ld[kHeads], call.ld[kAux]};
+}
+
 class ClusterKernels : public Persistent {
  public:
   ClusterKernels(const Program<float>& program, const NruShape& shape, const ClusterTile& tile)
-      : program_(program), sizes_(shape), hidden_(shape.hidden), tile_(tile) {}
+      : program_(program), shape_(shape), tile_(tile) {}
 
   void forward(const PersistentForward& call, cudaStream_t stream) override {
-    tile_.forward({.of = sequence(call),
-                   .h = call.slots[kH],
-                   .m = call.slots[kM],
-                   .heads = call.slots[kHeads],
-                   .aux = call.slots[kAux],
-                   .events = call.events,
-                   .largest_h = call.largest ? call.largest + kH : nullptr,
-                   .largest_m = call.largest ? call.largest + kM : nullptr},
-                  stream);
+    tile_.forward(cluster_call(program_, shape_, call), stream);
   }
-
   void backward(const PersistentBackward& call, cudaStream_t stream) override {
-    tile_.backward({.of = sequence(call),
-                    .h = call.slots[kH],
-                    .heads = call.slots[kHeads],
-                    .aux = call.slots[kAux],
-                    .d_output = call.bulk,
-                    .first_output = call.bulk_first,
-                    .final_h = call.final_state[kH],
-                    .final_m = call.final_state[kM],
-                    .d_pre = call.d_pre[kHiddenPhase],
-                    .d_heads = call.d_pre[kHeadsPhase],
-                    .d_h = call.gradient[kH],
-                    .d_m = call.gradient[kM]},
-                   stream);
+    tile_.backward(cluster_call(program_, shape_, call), stream);
   }
 
  private:
-  ClusterSequence sequence(const PersistentCall& call) const {
-    const auto block = [&](int phase, int part) {
-      return weight_block(program_, call, phase, part);
-    };
-    const Matrix hh = block(kHiddenPhase, kH), uh = block(kHeadsPhase, kH);
-    const ClusterWeights weights{
-        hh.data, block(kHiddenPhase, kM).data, uh.data, block(kHeadsPhase, kM).data, hh.ld, uh.ld};
-    return {sizes_,      hidden_,     weights,         call.steps,   call.batch,
-            call.ld[kH], call.ld[kM], call.ld[kHeads], call.ld[kAux]};
-  }
-
   const Program<float>& program_;
-  NruWriteSizes sizes_;
-  int hidden_;
+  NruShape shape_;
   ClusterTile tile_;
 };
 
@@ -84,6 +60,34 @@ DeviceLimits device_limits() {
     return {};
   }
   return limits;
+}
+
+ClusterForward cluster_call(const Program<float>& program, const NruShape& shape,
+                            const PersistentForward& call) {
+  return {.of = sequence_of(program, shape, call),
+          .h = call.slots[kH],
+          .m = call.slots[kM],
+          .heads = call.slots[kHeads],
+          .aux = call.slots[kAux],
+          .events = call.events,
+          .largest_h = call.largest ? call.largest + kH : nullptr,
+          .largest_m = call.largest ? call.largest + kM : nullptr};
+}
+
+ClusterBackward cluster_call(const Program<float>& program, const NruShape& shape,
+                             const PersistentBackward& call) {
+  return {.of = sequence_of(program, shape, call),
+          .h = call.slots[kH],
+          .heads = call.slots[kHeads],
+          .aux = call.slots[kAux],
+          .d_output = call.bulk,
+          .first_output = call.bulk_first,
+          .final_h = call.final_state[kH],
+          .final_m = call.final_state[kM],
+          .d_pre = call.d_pre[kHiddenPhase],
+          .d_heads = call.d_pre[kHeadsPhase],
+          .d_h = call.gradient[kH],
+          .d_m = call.gradient[kM]};
 }
 
 bool ClusterTile::holds(const NruShape& s) const {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "kernels/cuda/nru_write.h"
+#include "kernels/cuda/persistent.h"
 #include "kernels/nru.h"
 
 namespace nru::kernels::cuda {
@@ -60,6 +61,13 @@ struct ClusterBackward {
   float *d_pre, *d_heads;  // [steps, ..] gradients of the pre-activations
   float *d_h, *d_m;        // [..] of the initial state
 };
+
+// A call of a whole-sequence path with the NRU's parts by name, for the designs that split its
+// weights over several CTAs: this one and groups.h.
+ClusterForward cluster_call(const Program<float>& program, const NruShape& shape,
+                            const PersistentForward& call);
+ClusterBackward cluster_call(const Program<float>& program, const NruShape& shape,
+                             const PersistentBackward& call);
 
 // Limits of a tile, and its kernels.
 struct ClusterTile {

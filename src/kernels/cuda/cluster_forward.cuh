@@ -173,9 +173,11 @@ class ForwardCta {
     HeadEvents<T> events;
     u_arrived_.wait(t & 1);
     if (threadIdx.x == 0) expect_u();
-    if (at_.used(lanes_.row))
-      T::Write::prepare(f_.of.sizes, lanes_, s_.u, s_.rows[lanes_.side], s_.Q[lanes_.side], values,
+    if (at_.used(lanes_.row)) {
+      read_heads(lanes_, s_.u, values);
+      T::Write::prepare(f_.of.sizes, lanes_, s_.rows[lanes_.side], s_.Q[lanes_.side], values,
                         events);
+    }
     __syncthreads();
     float4 m[kM];
 #pragma unroll

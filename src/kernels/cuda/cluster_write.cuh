@@ -1,7 +1,8 @@
-// The factored write of a step by a warp, for one row of the batch and one side (write or erase):
-// what linear heads (cluster_write_linear.cuh) and ReLU heads (cluster_write_relu.cuh) share. The
-// mathematics is that of nru_linear.cu and nru_relu.cu; here a lane holds a few numbers of p and q,
-// and sums are exchanges of lanes.
+// The factored write of a step by a warp, for one row of the batch and one side (write or erase),
+// in the cluster kernels and in those of groups (groups.h): what linear heads
+// (cluster_write_linear.cuh) and ReLU heads (cluster_write_relu.cuh) share. The mathematics is that
+// of nru_linear.cu and nru_relu.cu; here a lane holds a few numbers of p and q, and sums are
+// exchanges of lanes.
 //
 // p is laid out by head, each padded to RP numbers (a power of two): number a of head i is at
 // i * RP + a, and place x is held by lane x % 32 in slot x / 32. So lanes of one head are
@@ -89,8 +90,10 @@ struct HeadLanes {
   __device__ bool exists(int slot) const { return head[slot] != T::kNothing; }
 };
 
-// One row's number in a place of shared memory.
-__device__ inline float& number_at(float4* values, int place, int row) {
+// One row's number in a place of shared memory, where a place has the numbers of several rows
+// (V = float4) or of one (V = float, row 0).
+template <class V>
+__device__ inline float& number_at(V* values, int place, int row) {
   return reinterpret_cast<float*>(values + place)[row];
 }
 

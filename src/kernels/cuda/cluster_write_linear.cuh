@@ -9,12 +9,11 @@ template <class T>
 struct LinearWrite {
   static constexpr int kRows = 1;  // vectors A of a side
 
-  // From the head outputs u to A (`rows`) and Q of a row's side, with m += A Q^T left to do.
-  __device__ static void prepare(const NruWriteSizes& sizes, const HeadLanes<T>& lanes, float4* u,
-                                 float4 (*rows)[32], float4* Q, HeadValues<T>& v,
-                                 HeadEvents<T>& events) {
+  // From the head outputs in `v` to A (`rows`) and Q of a row's side, with m += A Q^T left to do.
+  template <class V>
+  __device__ static void prepare(const NruWriteSizes& sizes, const HeadLanes<T>& lanes,
+                                 V (*rows)[32], V* Q, HeadValues<T>& v, HeadEvents<T>& events) {
     const int lane = threadIdx.x % 32;
-    read_heads(lanes, u, v);
     settle(sizes, lanes, v, events);
     float sum = 0;
 #pragma unroll
@@ -26,6 +25,9 @@ struct LinearWrite {
     number_at(rows[0], lane, lanes.row) = sign_of(sizes, lanes.side) * sum_over_heads<T::RP>(sum);
   }
 
+  __device__ static void add(const float (*rows)[32], int a, float Q, float& m) {
+    m = fmaf(rows[0][a], Q, m);
+  }
   __device__ static void add(const float4 (*rows)[32], int a, float4 Q, float4& m) {
     const float4 A = rows[0][a];
     m = make_float4(fmaf(A.x, Q.x, m.x), fmaf(A.y, Q.y, m.y), fmaf(A.z, Q.z, m.z),
@@ -94,8 +96,9 @@ class LinearWriteBackward {
   }
 
   // D: gradient of m, number (a, b) of it at a * 32 NS + b, zero where there is none.
+  template <class V>
   __device__ HeadGradients<T> run(const NruWriteSizes& sizes, const HeadLanes<T>& lanes,
-                                  float4* D) const {
+                                  V* D) const {
     HeadGradients<T> d;
     float products[T::RP] = {};  // D Q, of this lane's columns
 #pragma unroll

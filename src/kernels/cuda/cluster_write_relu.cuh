@@ -30,12 +30,13 @@ template <class T>
 struct ReluWrite {
   static constexpr int kRows = 2;  // A+, A-
 
-  __device__ static void prepare(const NruWriteSizes& sizes, const HeadLanes<T>& lanes, float4* u,
-                                 float4 (*rows)[32], float4* Q, HeadValues<T>& v,
-                                 HeadEvents<T>& events) {
+  // From the head outputs in `v` to A+ and A- (`rows`) and Q of a row's side, with the memory left
+  // to do.
+  template <class V>
+  __device__ static void prepare(const NruWriteSizes& sizes, const HeadLanes<T>& lanes,
+                                 V (*rows)[32], V* Q, HeadValues<T>& v, HeadEvents<T>& events) {
     const int lane = threadIdx.x % 32;
     const float sign = sign_of(sizes, lanes.side);
-    read_heads(lanes, u, v);
     settle(sizes, lanes, v, events);
     float plus = 0, minus = 0;
 #pragma unroll
@@ -49,6 +50,9 @@ struct ReluWrite {
     number_at(rows[1], lane, lanes.row) = sign * sum_over_heads<T::RP>(minus);
   }
 
+  __device__ static void add(const float (*rows)[32], int a, float Q, float& m) {
+    m = fmaf(Q > 0.f ? rows[0][a] : rows[1][a], Q, m);
+  }
   __device__ static void add(const float4 (*rows)[32], int a, float4 Q, float4& m) {
     const float4 plus = rows[0][a], minus = rows[1][a];
     m = make_float4(
@@ -140,8 +144,9 @@ class ReluWriteBackward {
     }
   }
 
+  template <class V>
   __device__ HeadGradients<T> run(const NruWriteSizes& sizes, const HeadLanes<T>& lanes,
-                                  float4* D) const {
+                                  V* D) const {
     HeadGradients<T> d;
     float plus[T::RP] = {}, minus[T::RP] = {};  // D Q over the positive and the negative Q
 #pragma unroll

@@ -3,12 +3,8 @@
 // latency. Each warp holds the whole tile in registers and takes every eighth slice of the depth;
 // the warps' sums meet in shared memory at the end, added in a fixed order.
 //
-// The multiplications run on the tensor cores, and yet are those of float: a number is the sum of
-// two TF32 numbers to 21 bits or more, and of the four products of two such sums all but the
-// smallest are formed (Ootomo and Yokota, "Recovering single precision accuracy from Tensor Cores",
-// 2022). Each slice's products are summed on their own and then added to the rest in float, because
-// the tensor cores' own additions round towards zero. Measured errors are those of plain float, or
-// smaller. (An infinity becomes a NaN; either one shows in the loss.)
+// The multiplications run on the tensor cores, and yet are those of float: see tensor.cuh. Each
+// slice's products are summed on their own and then added to the rest in float.
 //
 // Two things about latency. The weights do not depend on the kernel before: their first chunks are
 // on their way before this one waits for it (launch.cuh). That is safe because pack_blocks() is not
@@ -20,6 +16,7 @@
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/math.cuh"
 #include "kernels/cuda/product.h"
+#include "kernels/cuda/tensor.cuh"
 
 namespace nru::kernels::cuda {
 namespace {
@@ -41,28 +38,6 @@ __device__ inline void close_group() { asm volatile("cp.async.commit_group;"); }
 template <int kLeft>
 __device__ inline void wait_for_groups() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
-}
-
-// A number as the sum of two that TF32 holds, 11 bits each: the first rounded, the second, whose
-// sign is as good as random, cut off by the hardware. The rounding may turn a NaN into something
-// else, but then the second is one.
-struct Pair {
-  unsigned big, small;
-  __device__ Pair() {}
-  __device__ explicit Pair(float x) {
-    constexpr unsigned kHalf = 0x1000, kHeld = 0xffffe000;  // of the last place held
-    big = (__float_as_uint(x) + kHalf) & kHeld;
-    small = __float_as_uint(x - __uint_as_float(big));
-  }
-};
-
-__device__ inline void multiply_add(float (&c)[4], unsigned a0, unsigned a1, unsigned a2,
-                                    unsigned a3, unsigned b0, unsigned b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-      "{%0,%1,%2,%3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
 // A warp's sums of a tile of 16 kM rows and 8 kN columns, in the layout of the tensor cores'

@@ -1,0 +1,69 @@
+// The groups design as a path of a Sequence (persistent.h).
+#include "kernels/cuda/groups.h"
+
+#include <any>
+
+namespace nru::kernels::cuda {
+namespace {
+
+struct Fit {
+  const GroupsTile* tile = nullptr;
+  std::size_t shared_bytes = 0;
+};
+
+// The first tile that takes the cell and has all CTAs of the batch on the GPU at once.
+Fit find_tile(const NruShape& shape, int batch) {
+  static const std::vector<GroupsTile> tiles = [] {
+    std::vector<GroupsTile> all = linear_groups_tiles();
+    for (const GroupsTile& tile : relu_groups_tiles()) all.push_back(tile);
+    return all;
+  }();
+  for (const GroupsTile& tile : tiles) {
+    if (!tile.holds(shape)) continue;
+    const std::size_t bytes = tile.shared_bytes(shape);
+    if (groups_of(batch) * kGroupCtas <= tile.resident(bytes)) return {&tile, bytes};
+  }
+  return {};
+}
+
+class GroupsKernels : public Persistent {
+ public:
+  GroupsKernels(const Program<float>& program, const NruShape& shape, const Fit& fit)
+      : program_(program), shape_(shape), fit_(fit) {}
+
+  void forward(const PersistentForward& call, cudaStream_t stream) override {
+    fit_.tile->forward({cluster_call(program_, shape_, call), flags(call.batch), kGroupCtas},
+                       fit_.shared_bytes, stream);
+  }
+  void backward(const PersistentBackward& call, cudaStream_t stream) override {
+    fit_.tile->backward({cluster_call(program_, shape_, call), flags(call.batch), kGroupCtas},
+                        fit_.shared_bytes, stream);
+  }
+
+ private:
+  unsigned* flags(int batch) { return flags_.require(groups_of(batch) * kGroupFlags); }
+
+  const Program<float>& program_;
+  NruShape shape_;
+  Fit fit_;
+  Buffer<unsigned> flags_;
+};
+
+const PersistentDesignEntry entry(
+    {"groups", 20, false,
+     [](const Program<float>& program, int batch) -> std::unique_ptr<Persistent> {
+       const NruShape* shape = std::any_cast<NruShape>(&program.shape);
+       const Fit fit = shape ? find_tile(*shape, batch) : Fit{};
+       return fit.tile ? std::make_unique<GroupsKernels>(program, *shape, fit) : nullptr;
+     }});
+
+}  // namespace
+
+bool GroupsTile::holds(const NruShape& s) const {
+  if (!s.factored_write() || s.relu_heads != relu || s.layer_norm) return false;
+  return s.hidden <= hidden && s.memory <= memory && s.head_outputs() <= outputs &&
+         s.rank() / s.heads <= rows_per_head && s.heads * rows_per_head <= 32 * slots &&
+         s.rank() <= 32 * slots;
+}
+
+}  // namespace nru::kernels::cuda
