@@ -17,11 +17,16 @@ std::span<const std::byte> bytes_of(const T* data, std::int64_t count) {
   return std::as_bytes(std::span<const T>(data, static_cast<std::size_t>(count)));
 }
 
-std::vector<TensorView> parameter_views(const FlatParameters& parameters) {
+// In front of a parameter's name: its average.
+constexpr char kAverage[] = "average.";
+
+// Views of `values`, which lie as the parameters do.
+std::vector<TensorView> parameter_views(const FlatParameters& parameters, const float* values,
+                                        const std::string& prefix = "") {
   std::vector<TensorView> views;
   for (const auto& entry : parameters.entries()) {
-    views.push_back({entry.name, DType::F32, entry.shape,
-                     bytes_of(parameters.values() + entry.offset, entry.size)});
+    views.push_back({prefix + entry.name, DType::F32, entry.shape,
+                     bytes_of(values + entry.offset, entry.size)});
   }
   return views;
 }
@@ -93,19 +98,25 @@ CarriedState carried_in(const SafetensorsFile& file) {
 
 // Checks all parameters, then copies them.
 std::vector<const TensorView*> require_parameters(const SafetensorsFile& file,
-                                                  const FlatParameters& parameters) {
+                                                  const FlatParameters& parameters,
+                                                  const std::string& prefix = "") {
   std::vector<const TensorView*> views;
   for (const auto& entry : parameters.entries()) {
-    views.push_back(&file.require(entry.name, DType::F32, entry.shape));
+    views.push_back(&file.require(prefix + entry.name, DType::F32, entry.shape));
   }
   return views;
 }
 
-void copy_parameters(const std::vector<const TensorView*>& views, FlatParameters& parameters) {
+void copy_parameters(const std::vector<const TensorView*>& views, const FlatParameters& parameters,
+                     float* to) {
   for (std::size_t i = 0; i < views.size(); ++i) {
-    std::memcpy(parameters.values() + parameters.entries()[i].offset, views[i]->bytes.data(),
+    std::memcpy(to + parameters.entries()[i].offset, views[i]->bytes.data(),
                 views[i]->bytes.size());
   }
+}
+
+bool has_average(const SafetensorsFile& file, const FlatParameters& parameters) {
+  return file.find(kAverage + parameters.entries().front().name) != nullptr;
 }
 
 void copy_moments(const TensorView& view, std::vector<float>& to) {
@@ -116,11 +127,12 @@ void copy_moments(const TensorView& view, std::vector<float>& to) {
 
 void save_weights(const std::filesystem::path& path, const FlatParameters& parameters,
                   const std::map<std::string, std::string>& metadata) {
-  save_safetensors(path, parameter_views(parameters), metadata);
+  save_safetensors(path, parameter_views(parameters, parameters.values()), metadata);
 }
 
 void load_weights(const SafetensorsFile& file, FlatParameters& parameters) {
-  copy_parameters(require_parameters(file, parameters), parameters);
+  const std::string prefix = has_average(file, parameters) ? kAverage : "";
+  copy_parameters(require_parameters(file, parameters, prefix), parameters, parameters.values());
 }
 
 void load_weights(const std::filesystem::path& path, FlatParameters& parameters) {
@@ -130,10 +142,14 @@ void load_weights(const std::filesystem::path& path, FlatParameters& parameters)
 void save_checkpoint(const std::filesystem::path& path, const FlatParameters& parameters,
                      Optimizer& optimizer, const TrainingState& state) {
   const std::vector<double> window = state.window.state(), tracker = state.tracker.state();
-  std::vector<TensorView> views = parameter_views(parameters);
+  std::vector<TensorView> views = parameter_views(parameters, parameters.values());
   views.push_back(view_of("adam.m", optimizer.m()));
   views.push_back(view_of("adam.v", optimizer.v()));
   if (!optimizer.v_max().empty()) views.push_back(view_of("adam.v_max", optimizer.v_max()));
+  if (!optimizer.average().empty()) {
+    const auto average = parameter_views(parameters, optimizer.average().data(), kAverage);
+    views.insert(views.end(), average.begin(), average.end());
+  }
   views.push_back(view_of("training.log_window", window));
   views.push_back(view_of("training.solved", tracker));
   for (std::size_t part = 0; part < state.carried.size(); ++part) {
@@ -165,6 +181,8 @@ void load_checkpoint(const std::filesystem::path& path, FlatParameters& paramete
   const TensorView* v_max = nullptr;
   if (!optimizer.v_max().empty())
     v_max = &file.require("adam.v_max", DType::F32, {parameters.size()});
+  std::vector<const TensorView*> average;
+  if (!optimizer.average().empty()) average = require_parameters(file, parameters, kAverage);
   TrainingState loaded;
   loaded.update = number<std::int64_t>(file, "update");
   loaded.skipped_in_a_row = number<std::int64_t>(file, "skipped_in_a_row");
@@ -179,7 +197,8 @@ void load_checkpoint(const std::filesystem::path& path, FlatParameters& paramete
                                 optional_number<double>(file, "best_bpc")};
   }
   loaded.carried = carried_in(file);
-  copy_parameters(views, parameters);
+  copy_parameters(views, parameters, parameters.values());
+  copy_parameters(average, parameters, optimizer.average().data());
   copy_moments(m, optimizer.m());
   copy_moments(v, optimizer.v());
   if (v_max) copy_moments(*v_max, optimizer.v_max());

@@ -1,9 +1,9 @@
 // What a run needs to go on exactly where it stopped, in one safetensors file.
 //
 // Batches are pure functions of the update number, so there is no generator state: parameters,
-// Adam's moments, the counters, the half-filled log window, the loss window behind "solved", the
-// best validation metric, and the recurrent state where batches go on from one another, are all
-// there is.
+// Adam's moments, the parameters' average, the counters, the half-filled log window, the loss
+// window behind "solved", the best validation metric, and the recurrent state where batches go on
+// from one another, are all there is.
 #pragma once
 
 #include <cstdint>
@@ -36,8 +36,9 @@ struct TrainingState {
 // Parameters alone, under their names: best.safetensors, and what other programs read.
 void save_weights(const std::filesystem::path& path, const FlatParameters& parameters,
                   const std::map<std::string, std::string>& metadata);
-// From a weights file or a checkpoint. Throws nru::Error when a parameter is missing or has another
-// shape; nothing is changed then.
+// From a weights file or a checkpoint, whose average, where it has one, comes before the
+// parameters: it is what evaluation is about. Throws nru::Error when a parameter is missing or has
+// another shape; nothing is changed then.
 void load_weights(const SafetensorsFile& file, FlatParameters& parameters);
 void load_weights(const std::filesystem::path& path, FlatParameters& parameters);
 

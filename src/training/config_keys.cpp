@@ -39,6 +39,8 @@ const std::vector<RunKey>& table() {
       {"learning_rate", &RunConfig::learning_rate, "Adam's step size"},
       {"clip_norm", &RunConfig::clip_norm, "largest global gradient norm, 0 for no clipping"},
       {"amsgrad", &RunConfig::amsgrad, "Adam with the maximum of the second moments"},
+      {"average", &RunConfig::average,
+       "evaluate a moving average of the weights: its decay per update, such as 0.999; 0 for none"},
       {"log_every", &RunConfig::log_every, "updates averaged into one line of metrics.csv"},
       {"evaluate_every", &RunConfig::evaluate_every,
        "updates between validations, 0: each epoch or only at the end"},

@@ -14,7 +14,9 @@ Optimizer::Optimizer(const kernels::AdamSettings& settings, double clip_norm, in
       parameters_(&parameters),
       m_(parameters.size()),
       v_(parameters.size()),
-      v_max_(settings.amsgrad ? parameters.size() : 0) {}
+      v_max_(settings.amsgrad ? parameters.size() : 0),
+      average_(parameters.values(),
+               parameters.values() + (settings.average > 0 ? parameters.size() : 0)) {}
 
 double Optimizer::gradient_norm() const {
   return std::sqrt(kernels::squared_norm(parameters_->gradients(), parameters_->size(), threads_));
@@ -22,9 +24,11 @@ double Optimizer::gradient_norm() const {
 
 void Optimizer::step(double norm) {
   ++steps_;
-  kernels::adam_update(settings_, steps_, static_cast<float>(kernels::clip_scale(norm, clip_norm_)),
-                       parameters_->gradients(), parameters_->values(), m_.data(), v_.data(),
-                       v_max_.empty() ? nullptr : v_max_.data(), parameters_->size(), threads_);
+  kernels::adam_update(
+      settings_, steps_, static_cast<float>(kernels::clip_scale(norm, clip_norm_)),
+      parameters_->gradients(),
+      {parameters_->values(), m_.data(), v_.data(), v_max_.data(), average_.data()},
+      parameters_->size(), threads_);
 }
 
 }  // namespace nru::training

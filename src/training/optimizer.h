@@ -25,7 +25,8 @@ class Optimizer {
   void set_steps(std::int64_t steps) { steps_ = steps; }
   std::vector<float>& m() { return m_; }
   std::vector<float>& v() { return v_; }
-  std::vector<float>& v_max() { return v_max_; }  // empty without AMSGrad
+  std::vector<float>& v_max() { return v_max_; }      // empty without AMSGrad
+  std::vector<float>& average() { return average_; }  // of the parameters; empty: none is kept
 
  private:
   kernels::AdamSettings settings_;
@@ -33,7 +34,7 @@ class Optimizer {
   int threads_;
   FlatParameters* parameters_;
   std::int64_t steps_ = 0;
-  std::vector<float> m_, v_, v_max_;
+  std::vector<float> m_, v_, v_max_, average_;
 };
 
 }  // namespace nru::training

@@ -4,6 +4,7 @@
 #include <nru/error.h>
 #include <nru/version.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -69,8 +70,8 @@ Setup::Setup(const RunConfig& c)
 Trainer::Trainer(const RunConfig& config, bool resume)
     : setup_(config),
       directory_(open_directory(config, resume)),
-      optimizer_({config.learning_rate, 0.9, 0.999, 1e-8, config.amsgrad}, config.clip_norm,
-                 static_cast<int>(config.threads), setup_.parameters),
+      optimizer_({config.learning_rate, 0.9, 0.999, 1e-8, config.amsgrad, config.average},
+                 config.clip_norm, static_cast<int>(config.threads), setup_.parameters),
       metrics_([&] {
         if (std::filesystem::exists(paths().checkpoint())) {
           load_checkpoint(paths().checkpoint(), setup_.parameters, optimizer_, state_);
@@ -128,7 +129,25 @@ bool Trainer::better(const Metrics& valid) const {
   return loss(valid) < loss(*state_.best.valid);
 }
 
-// Keeps the weights where `valid` is the best so far.
+// On the host, exchanges the weights with their average; without one, does nothing.
+void Trainer::swap_average() {
+  std::vector<float>& average = optimizer_.average();
+  std::swap_ranges(average.begin(), average.end(), setup_.parameters.values());
+}
+
+// By the average of the weights where there is one: that is what it is kept for.
+Evaluation Trainer::evaluate_split(tasks::Split split) {
+  if (optimizer_.average().empty()) return evaluate(*setup_.engine, *setup_.task, split);
+  updater_->fetch();
+  swap_average();
+  updater_->publish();
+  const Evaluation evaluation = evaluate(*setup_.engine, *setup_.task, split);
+  swap_average();
+  updater_->publish();
+  return evaluation;
+}
+
+// Keeps the weights, or their average, where `valid` is the best so far.
 void Trainer::select(const Metrics& valid) {
   if (!better(valid)) return;
   updater_->fetch();
@@ -137,11 +156,14 @@ void Trainer::select(const Metrics& valid) {
   metadata["task"] = setup_.config.task;
   metadata["cell"] = setup_.config.cell;
   metadata["update"] = fmt::format("{}", state_.update);
+  if (setup_.config.average > 0) metadata["average"] = fmt::format("{}", setup_.config.average);
+  swap_average();
   save_weights(paths().best(), setup_.parameters, metadata);
+  swap_average();
 }
 
 void Trainer::evaluate_and_select() {
-  const Evaluation valid = evaluate(*setup_.engine, *setup_.task, tasks::Split::valid);
+  const Evaluation valid = evaluate_split(tasks::Split::valid);
   metrics_.append(valid.row(state_.update, epoch(), tasks::Split::valid, seconds()));
   select(valid.metrics());
 }
@@ -289,12 +311,13 @@ Result Trainer::finish(RunStatus status, bool evaluate_splits) {
   result.solved_at_1pct = state_.tracker.solved_at_1pct();
   result.spikes = state_.tracker.spikes();
   result.preset = config.preset;
+  result.average = config.average;
   result.device = setup_.engine->device();
   result.commit = commit();
   result.versions = {{"nru", version()}, {"torch", TORCH_VERSION}};
   if (evaluate_splits) {
-    const Metrics valid = evaluate(*setup_.engine, *setup_.task, tasks::Split::valid).metrics();
-    const Metrics test = evaluate(*setup_.engine, *setup_.task, tasks::Split::test).metrics();
+    const Metrics valid = evaluate_split(tasks::Split::valid).metrics();
+    const Metrics test = evaluate_split(tasks::Split::test).metrics();
     result.final.valid = valid;
     result.final.test = test;
     // Only where a run ends, not where its time was up: going on must not know that it was.

@@ -65,6 +65,8 @@ class Trainer {
   void save();
   bool better(const Metrics& valid) const;
   void select(const Metrics& valid);
+  void swap_average();
+  Evaluation evaluate_split(tasks::Split split);
   Metrics test_of_best();
   std::optional<Metrics> last_training_loss() const;
   std::optional<std::int64_t> epoch() const;

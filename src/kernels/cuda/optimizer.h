@@ -22,11 +22,9 @@ class Adam {
   // max_norm 0: never clip.
   Adam(const AdamSettings& settings, double max_norm, StreamHandle stream);
 
-  // One update of `count` values. All arrays are device memory; v_max may be null without AMSGrad.
-  // If the gradient's norm, or *loss (null: not looked at), is not finite, nothing changes and the
-  // update counts as skipped.
-  void update(const float* gradient, const double* loss, float* parameter, float* m, float* v,
-              float* v_max, std::int64_t count);
+  // One update of `count` values. All arrays are device memory. If the gradient's norm, or *loss
+  // (null: not looked at), is not finite, nothing changes and the update counts as skipped.
+  void update(const float* gradient, const double* loss, AdamState state, std::int64_t count);
 
   AdamReport report();  // waits for the stream
   const AdamReport* device_report() const;
