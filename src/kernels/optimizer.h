@@ -25,6 +25,15 @@ struct AdamSettings {
   double average = 0;  // decay per update of the parameters' moving average; 0: none is kept
 };
 
+// How a run that has exploded goes on.
+struct Caution {
+  std::int64_t halvings = 0;  // of the learning rate
+  double most_loss = 0;       // an update with a larger loss is skipped; 0: whatever the loss
+  bool operator==(const Caution& other) const {  // not by default: nvcc reads this as C++17
+    return halvings == other.halvings && most_loss == other.most_loss;
+  }
+};
+
 // What an update changes: `count` values each.
 struct AdamState {
   float* parameter = nullptr;

@@ -81,6 +81,16 @@ std::vector<double> doubles(const SafetensorsFile& file, const std::string& name
   return values;
 }
 
+// A snapshot's tensors by the names they have in the file; an empty one is not kept.
+std::map<std::string, std::vector<float>*> tensors_of(Optimizer::Snapshot& snapshot,
+                                                      const std::string& name) {
+  return {{name + ".values", &snapshot.values},
+          {name + ".adam.m", &snapshot.m},
+          {name + ".adam.v", &snapshot.v},
+          {name + ".adam.v_max", &snapshot.v_max},
+          {name + ".average", &snapshot.average}};
+}
+
 std::string carried_name(std::size_t part) { return fmt::format("training.state.{}", part); }
 
 // As many state parts as the file holds.
@@ -115,12 +125,33 @@ void copy_parameters(const std::vector<const TensorView*>& views, const FlatPara
   }
 }
 
-bool has_average(const SafetensorsFile& file, const FlatParameters& parameters) {
-  return file.find(kAverage + parameters.entries().front().name) != nullptr;
-}
-
 void copy_moments(const TensorView& view, std::vector<float>& to) {
   if (!to.empty()) std::memcpy(to.data(), view.bytes.data(), view.bytes.size());
+}
+
+// The sizes of what is kept are those of the optimizer.
+Optimizer::Snapshot load_snapshot(const SafetensorsFile& file, const Optimizer& optimizer,
+                                  const std::string& name) {
+  Optimizer::Snapshot snapshot = optimizer.snapshot();
+  for (const auto& [tensor, values] : tensors_of(snapshot, name)) {
+    if (values->empty()) continue;
+    const auto size = static_cast<std::int64_t>(values->size());
+    copy_moments(file.require(tensor, DType::F32, {size}), *values);
+  }
+  snapshot.steps = number<std::int64_t>(file, name + "_steps");
+  return snapshot;
+}
+
+// `views` then point into the snapshot.
+void add_snapshot(Optimizer::Snapshot& snapshot, const std::string& name,
+                  std::vector<TensorView>& views, std::map<std::string, std::string>& metadata) {
+  for (const auto& [tensor, values] : tensors_of(snapshot, name))
+    if (!values->empty()) views.push_back(view_of(tensor, *values));
+  metadata[name + "_steps"] = text_of(snapshot.steps);
+}
+
+bool has_average(const SafetensorsFile& file, const FlatParameters& parameters) {
+  return file.find(kAverage + parameters.entries().front().name) != nullptr;
 }
 
 }  // namespace
@@ -168,6 +199,14 @@ void save_checkpoint(const std::filesystem::path& path, const FlatParameters& pa
     if (valid.accuracy) metadata["best_accuracy"] = text_of(*valid.accuracy);
     if (valid.bpc) metadata["best_bpc"] = text_of(*valid.bpc);
   }
+  std::vector<double> recovery;
+  Optimizer::Snapshot good, window_start;
+  if (state.recovery) {
+    recovery = state.recovery->state();
+    views.push_back(view_of("training.recovery", recovery));
+    add_snapshot(good = state.good, "good", views, metadata);
+    add_snapshot(window_start = state.window_start, "window_start", views, metadata);
+  }
   save_safetensors(path, views, metadata);
 }
 
@@ -197,6 +236,12 @@ void load_checkpoint(const std::filesystem::path& path, FlatParameters& paramete
                                 optional_number<double>(file, "best_bpc")};
   }
   loaded.carried = carried_in(file);
+  if (state.recovery) {
+    loaded.recovery = state.recovery;
+    loaded.recovery->restore(doubles(file, "training.recovery"));
+    loaded.good = load_snapshot(file, optimizer, "good");
+    loaded.window_start = load_snapshot(file, optimizer, "window_start");
+  }
   copy_parameters(views, parameters, parameters.values());
   copy_parameters(average, parameters, optimizer.average().data());
   copy_moments(m, optimizer.m());

@@ -41,6 +41,8 @@ const std::vector<RunKey>& table() {
       {"amsgrad", &RunConfig::amsgrad, "Adam with the maximum of the second moments"},
       {"average", &RunConfig::average,
        "evaluate a moving average of the weights: its decay per update, such as 0.999; 0 for none"},
+      {"recover", &RunConfig::recover,
+       "where training explodes, go back to good weights instead of ending the run"},
       {"log_every", &RunConfig::log_every, "updates averaged into one line of metrics.csv"},
       {"evaluate_every", &RunConfig::evaluate_every,
        "updates between validations, 0: each epoch or only at the end"},

@@ -172,6 +172,7 @@ class CudaUpdater : public Updater {
       if (!host->empty()) upload(host->data(), device->data());
     cuda::AdamReport report;
     report.steps = optimizer_->steps();
+    report.caution = optimizer_->caution();
     adam_.resume(report);
     if (state_) state_->set(engine_->carried());
   }
@@ -250,7 +251,7 @@ class CudaUpdater : public Updater {
       }
     }
     network_->train(batch, initial, final);
-    if (state_) state_->mend();
+    if (state_) state_->mend(engine_->state_limit());
     adam_.update(network_->gradients(), network_->sequence().device_result().loss,
                  {network_->values(), m_.data(), v_.data(), v_max_.data(), average_.data()},
                  network_->size());
@@ -264,6 +265,7 @@ class CudaUpdater : public Updater {
     if (engine_->memory_part() >= 0) o.step.max_memory = record.max_memory;
     o.step.overflows = record.overflows;
     o.norm = record.norm;
+    o.skipped = !optimizer_->accepts(record.loss, record.norm);
     o.baseline = baseline;
     return o;
   }

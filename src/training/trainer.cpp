@@ -17,6 +17,9 @@ namespace nru::training {
 namespace {
 
 constexpr int kMostSkipped = 20;  // non-finite updates in a row that end a run
+// The largest magnitude that runs with `recover` carry on from batch to batch: memories of trained
+// NRUs stay around 100.
+constexpr float kCarriedLimit = 1e4f;
 
 double clock_seconds() {
   using Clock = std::chrono::steady_clock;
@@ -73,10 +76,16 @@ Trainer::Trainer(const RunConfig& config, bool resume)
       optimizer_({config.learning_rate, 0.9, 0.999, 1e-8, config.amsgrad, config.average},
                  config.clip_norm, static_cast<int>(config.threads), setup_.parameters),
       metrics_([&] {
+        if (config.recover) {
+          state_.recovery.emplace(std::log(setup_.task->output_size()));
+          state_.good = state_.window_start = optimizer_.snapshot();
+          setup_.engine->set_state_limit(kCarriedLimit);
+        }
         if (std::filesystem::exists(paths().checkpoint())) {
           load_checkpoint(paths().checkpoint(), setup_.parameters, optimizer_, state_);
           setup_.engine->set_carried(state_.carried);
         }
+        if (state_.recovery) optimizer_.set_caution(state_.recovery->caution());
         return state_.update > 0 ? MetricsWriter::resume(paths().metrics(), state_.update)
                                  : MetricsWriter::create(paths().metrics());
       }()) {
@@ -171,7 +180,8 @@ void Trainer::evaluate_and_select() {
 Trainer::Stop Trainer::skip_update(const UpdateOutcome& outcome) {
   state_.window.add_skipped(outcome.step.overflows);
   if (outcome.baseline > 0) state_.tracker.add(INFINITY);
-  if (++state_.skipped_in_a_row < kMostSkipped) return Stop::none;
+  if (state_.recovery) state_.recovery->add(std::nullopt);
+  if (++state_.skipped_in_a_row < kMostSkipped || state_.recovery) return Stop::none;
   message_ = fmt::format(
       "{} updates in a row had a non-finite loss or gradient, the last at update {} (loss {}, "
       "gradient norm {})",
@@ -182,9 +192,9 @@ Trainer::Stop Trainer::skip_update(const UpdateOutcome& outcome) {
 // Takes one update into the run's records.
 Trainer::Stop Trainer::absorb(const UpdateOutcome& outcome, Progress& progress) {
   ++state_.update;
-  if (!outcome.applied()) return skip_update(outcome);
+  if (outcome.skipped) return skip_update(outcome);
   state_.skipped_in_a_row = 0;
-  if (!outcome.bad_parameter.empty()) {
+  if (!outcome.bad_parameter.empty() && !state_.recovery) {
     message_ = fmt::format("parameter '{}' became non-finite at update {}", outcome.bad_parameter,
                            state_.update);
     return Stop::diverged;
@@ -200,6 +210,37 @@ Trainer::Stop Trainer::absorb(const UpdateOutcome& outcome, Progress& progress) 
   }
   state_.window.add(step.loss, relative, outcome.norm, step.max_memory, step.max_hidden,
                     step.overflows);
+  if (state_.recovery) state_.recovery->add(step.loss);
+  return Stop::none;
+}
+
+// Judges the window that has ended, and acts on it.
+Trainer::Stop Trainer::recover(Progress& progress) {
+  using Verdict = Recovery::Verdict;
+  Recovery& recovery = *state_.recovery;
+  const Verdict verdict = recovery.judge();
+  const bool anew = verdict == Verdict::start_anew, back = anew || verdict == Verdict::go_back;
+  if (verdict == Verdict::give_up) {
+    message_ = fmt::format("going back to good weights {} times in a row did not help, update {}",
+                           Recovery::most_failures, state_.update);
+    return Stop::diverged;
+  }
+  updater_->fetch();
+  if (verdict == Verdict::keep) state_.good = state_.window_start;
+  if (anew) state_.good.shrink(Recovery::shrink);
+  if (back) {
+    optimizer_.restore(state_.good);
+    setup_.engine->set_carried({});  // made by the weights that exploded
+    state_.skipped_in_a_row = 0;
+    progress.message(fmt::format("update {}: mean loss {:.3g}, back to {} weights",
+                                 format_count(state_.update), recovery.last_mean(),
+                                 anew ? "smaller initial" : "good"));
+  }
+  state_.window_start = optimizer_.snapshot();
+  if (back || optimizer_.caution() != recovery.caution()) {
+    optimizer_.set_caution(recovery.caution());
+    updater_->publish();
+  }
   return Stop::none;
 }
 
@@ -223,7 +264,8 @@ Trainer::Stop Trainer::reason_to_stop() const {
 std::int64_t Trainer::updates_until_next_look() const {
   std::int64_t count = total_updates_ - state_.update;
   for (const std::int64_t every :
-       {updater_->most_at_once(), evaluate_every_, setup_.config.checkpoint_every}) {
+       {updater_->most_at_once(), evaluate_every_, setup_.config.checkpoint_every,
+        std::int64_t{state_.recovery ? Recovery::window : 0}}) {
     if (every > 0) count = std::min(count, every - state_.update % every);
   }
   return count;
@@ -238,6 +280,10 @@ Trainer::Stop Trainer::make_updates(Progress& progress) {
     if (stop != Stop::none) return stop;
     progress.update({state_.update, state_.window.mean_loss(), state_.window.mean_relative_loss()});
     if (state_.update % setup_.config.log_every == 0) log();
+  }
+  if (state_.recovery && state_.update % Recovery::window == 0) {
+    const Stop stop = recover(progress);
+    if (stop != Stop::none) return stop;
   }
   if (state_.update % evaluate_every_ == 0) evaluate_and_select();
   const std::int64_t checkpoint_every = setup_.config.checkpoint_every;
@@ -310,6 +356,7 @@ Result Trainer::finish(RunStatus status, bool evaluate_splits) {
   result.solved_at = state_.tracker.solved_at();
   result.solved_at_1pct = state_.tracker.solved_at_1pct();
   result.spikes = state_.tracker.spikes();
+  if (state_.recovery) result.recoveries = state_.recovery->recoveries();
   result.preset = config.preset;
   result.average = config.average;
   result.device = setup_.engine->device();

@@ -60,6 +60,7 @@ class Trainer {
   Stop absorb(const UpdateOutcome& outcome, Progress& progress);
   Stop skip_update(const UpdateOutcome& outcome);
   Stop make_updates(Progress& progress);
+  Stop recover(Progress& progress);
   void log();
   void evaluate_and_select();
   void save();

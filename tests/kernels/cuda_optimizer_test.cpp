@@ -110,6 +110,34 @@ TEST(CudaAdam, SkipsWhatIsNotFinite) {
   EXPECT_NE(buffers.parameter, before);
 }
 
+TEST(CudaAdam, MindsCaution) {
+  NRU_NEEDS_CUDA_DEVICE();
+  constexpr int kCount = 100;
+  const Stream stream;
+  const auto change = [&](const Caution& caution, double loss) {
+    AdamBuffers buffers(kCount);
+    const auto before = buffers.parameter;
+    std::vector<double> losses{loss};
+    Adam adam({}, 1, stream.handle());
+    adam.resume({.caution = caution});
+    Mirror mirror(stream.handle());
+    for (auto* v : {&buffers.gradient, &buffers.parameter, &buffers.m, &buffers.v}) mirror.add(*v);
+    mirror.add(losses);
+    mirror.upload();
+    adam.update(mirror.device(buffers.gradient.data()), mirror.device(losses.data()),
+                {mirror.device(buffers.parameter.data()), mirror.device(buffers.m.data()),
+                 mirror.device(buffers.v.data())},
+                kCount);
+    mirror.download();
+    return buffers.parameter[7] - before[7];
+  };
+  const float full = change({}, 5);
+  EXPECT_NEAR(std::fabs(full), 1e-3, 1e-6);
+  EXPECT_NEAR(change({.halvings = 2}, 5), full / 4, 1e-6);
+  EXPECT_EQ(change({.most_loss = 5}, 5), full);
+  EXPECT_EQ(change({.most_loss = 4}, 5), 0);
+}
+
 }  // namespace
 }  // namespace nru::kernels::cuda
 

@@ -27,6 +27,7 @@ Result full_result() {
   result.baseline_loss = 0.17328679513998632;
   result.solved_at = 12300;
   result.spikes = 2;
+  result.recoveries = 3;
   result.preset = "paper";
   result.average = 0.999;
   result.seconds = 35.25;

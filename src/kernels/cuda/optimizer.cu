@@ -38,7 +38,8 @@ __device__ void decide(double sum, const double* loss, const AdamSettings& s, do
   AdamReport& report = control->report;
   const double norm = sqrt(sum);
   report.norm = norm;
-  control->apply = isfinite(norm) && (!loss || isfinite(*loss));
+  const double most = report.caution.most_loss;
+  control->apply = isfinite(norm) && (!loss || (isfinite(*loss) && (most == 0 || *loss <= most)));
   if (!control->apply) {
     ++report.skipped;
     ++report.skipped_in_row;
@@ -54,7 +55,8 @@ __device__ void decide(double sum, const double* loss, const AdamSettings& s, do
   control->rest2 = static_cast<float>(1 - s.beta2);
   control->root_correction2 = static_cast<float>(sqrt(corrections[1]));
   control->eps = static_cast<float>(s.eps);
-  control->minus_step_size = static_cast<float>(-s.learning_rate / corrections[0]);
+  control->minus_step_size = static_cast<float>(
+      -ldexp(s.learning_rate, -static_cast<int>(report.caution.halvings)) / corrections[0]);
   control->average_rate = static_cast<float>((1 - s.average) / corrections[2]);
 }
 
