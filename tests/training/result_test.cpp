@@ -47,8 +47,8 @@ TEST(ResultFile, HasThePublishedKeysInOrder) {
   for (const auto& item : json.items()) keys.push_back(item.key());
   EXPECT_THAT(keys, testing::ElementsAre("task", "cell", "seed", "parameters", "updates", "status",
                                          "baseline_loss", "solved_at", "solved_at_1pct", "spikes",
-                                         "preset", "average", "seconds", "device", "commit",
-                                         "versions", "final", "best"));
+                                         "recoveries", "preset", "average", "seconds", "device",
+                                         "commit", "versions", "final", "best"));
   EXPECT_EQ(json["status"], "solved");
   EXPECT_TRUE(json["solved_at_1pct"].is_null());
   EXPECT_EQ(json["final"].dump(),
