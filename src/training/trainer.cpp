@@ -17,9 +17,10 @@ namespace nru::training {
 namespace {
 
 constexpr int kMostSkipped = 20;  // non-finite updates in a row that end a run
-// The largest magnitude that runs with `recover` carry on from batch to batch: memories of trained
-// NRUs stay around 100.
-constexpr float kCarriedLimit = 1e4f;
+// The largest magnitude that runs with `recover` carry on from batch to batch. Memories of trained
+// NRUs stay around 100, and what is written to one stays there: without a limit a memory that the
+// first updates filled spoils the epoch.
+constexpr float kCarriedLimit = 1e3f;
 
 double clock_seconds() {
   using Clock = std::chrono::steady_clock;
