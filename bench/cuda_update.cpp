@@ -145,8 +145,8 @@ class Run {
     SequenceGradients<float> g;
     g.parameters = parameter_gradients_.data();
     sequence_.train(inputs_, {}, readout_, g);
-    adam_.update(gradients_.data(), sequence_.device_result().loss, values_.data(), m_.data(),
-                 v_.data(), nullptr, count_);
+    adam_.update(gradients_.data(), sequence_.device_result().loss,
+                 {values_.data(), m_.data(), v_.data()}, count_);
   }
 
   Shape shape_;

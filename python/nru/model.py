@@ -24,7 +24,8 @@ class Model(nn.Module):
 def load_run(directory, weights="best"):
     """The model that `nru train` left in a run directory, with its best or its last weights.
 
-    weights: "best" (best.safetensors) or "checkpoint" (checkpoint.safetensors).
+    weights: "best" (best.safetensors) or "checkpoint" (checkpoint.safetensors). Of a run with `average`
+    both are the averaged ones.
     """
     try:
         import tomllib
@@ -36,7 +37,12 @@ def load_run(directory, weights="best"):
         cell = tomllib.load(file)["cell"]
     options = {key: value for key, value in cell.items() if key != "name"}
     tensors = safetensors.load(directory / f"{weights}.safetensors")
-    wanted = {name: t for name, t in tensors.items() if name.startswith(("layer.", "output."))}
+    averaged = {name[8:]: t for name, t in tensors.items() if name.startswith("average.")}
+    wanted = {
+        name: t
+        for name, t in (averaged or tensors).items()
+        if name.startswith(("layer.", "output."))
+    }
     make = CLASSES[cell["name"]]
 
     # A run does not say how wide its input is, but the number of parameters is linear in it.

@@ -70,6 +70,7 @@ void report(const TrainArguments& arguments, const Trainer& trainer, const RunCo
 std::string divergence(const Trainer& trainer, const RunConfig& config, const std::string& why) {
   std::string text = fmt::format("training diverged: {}; try ", why);
   if (config.preset != "authors") text += "--preset authors, ";
+  if (!config.recover) text += "--set recover=true, ";
   text += fmt::format("--set clip_norm={} or a smaller learning_rate than {}",
                       config.clip_norm > 0 ? config.clip_norm / 2 : 1.0, config.learning_rate);
   const auto checkpoint = trainer.paths().checkpoint();

@@ -22,15 +22,40 @@ struct AdamSettings {
   double beta2 = 0.999;
   double eps = 1e-8;
   bool amsgrad = false;
+  double average = 0;  // decay per update of the parameters' moving average; 0: none is kept
 };
+
+// How a run that has exploded goes on.
+struct Caution {
+  std::int64_t halvings = 0;  // of the learning rate
+  double most_loss = 0;       // an update with a larger loss is skipped; 0: whatever the loss
+  bool operator==(const Caution& other) const {  // not by default: nvcc reads this as C++17
+    return halvings == other.halvings && most_loss == other.most_loss;
+  }
+};
+
+// What an update changes: `count` values each.
+struct AdamState {
+  float* parameter = nullptr;
+  float* m = nullptr;
+  float* v = nullptr;
+  float* v_max = nullptr;    // may be null without AMSGrad
+  float* average = nullptr;  // may be null where settings.average is 0
+};
+
+// Throws std::invalid_argument where a buffer that the settings ask for is missing.
+void check_buffers(const AdamSettings& settings, const AdamState& state);
 
 // One update, as torch::optim::Adam does it:
 //   g = gradient_scale * gradient;  m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2
 //   AMSGrad: v_max = max(v_max, v) takes the place of v below
 //   parameter -= lr / (1 - beta1^step) * m / (sqrt(v) / sqrt(1 - beta2^step) + eps)
-// All arrays hold `count` values; step counts from 1; v_max may be null without AMSGrad.
+// and, with a decay d of the average,
+//   average += (1 - d) / (1 - d^step) * (parameter - average)
+// That is the moving average from zero on, divided by the weight of what is in it (as Adam does it
+// with its moments): the first update's parameters, then the mean of all since, then those of the
+// last 1 / (1 - d) updates. Initial parameters never count. step counts from 1.
 void adam_update(const AdamSettings& settings, std::int64_t step, float gradient_scale,
-                 const float* gradient, float* parameter, float* m, float* v, float* v_max,
-                 std::int64_t count, int threads);
+                 const float* gradient, const AdamState& state, std::int64_t count, int threads);
 
 }  // namespace nru::kernels

@@ -79,6 +79,8 @@ std::string run_html(const Run& run, const std::filesystem::path& root) {
     fact("Updates", format_count(result.updates));
     fact("Solved at", result.solved_at ? format_count(*result.solved_at) : "not solved");
     if (result.spikes > 0) fact("Spikes", format_count(result.spikes));
+    if (result.recoveries > 0) fact("Recoveries", format_count(result.recoveries));
+    if (result.average > 0) fact("Average of weights", fmt::format("{}", result.average));
     fact("Parameters", format_count(result.parameters));
     fact("Preset", result.preset);
     fact("Time", format_duration(result.seconds));

@@ -17,11 +17,16 @@ std::span<const std::byte> bytes_of(const T* data, std::int64_t count) {
   return std::as_bytes(std::span<const T>(data, static_cast<std::size_t>(count)));
 }
 
-std::vector<TensorView> parameter_views(const FlatParameters& parameters) {
+// In front of a parameter's name: its average.
+constexpr char kAverage[] = "average.";
+
+// Views of `values`, which lie as the parameters do.
+std::vector<TensorView> parameter_views(const FlatParameters& parameters, const float* values,
+                                        const std::string& prefix = "") {
   std::vector<TensorView> views;
   for (const auto& entry : parameters.entries()) {
-    views.push_back({entry.name, DType::F32, entry.shape,
-                     bytes_of(parameters.values() + entry.offset, entry.size)});
+    views.push_back({prefix + entry.name, DType::F32, entry.shape,
+                     bytes_of(values + entry.offset, entry.size)});
   }
   return views;
 }
@@ -76,6 +81,16 @@ std::vector<double> doubles(const SafetensorsFile& file, const std::string& name
   return values;
 }
 
+// A snapshot's tensors by the names they have in the file; an empty one is not kept.
+std::map<std::string, std::vector<float>*> tensors_of(Optimizer::Snapshot& snapshot,
+                                                      const std::string& name) {
+  return {{name + ".values", &snapshot.values},
+          {name + ".adam.m", &snapshot.m},
+          {name + ".adam.v", &snapshot.v},
+          {name + ".adam.v_max", &snapshot.v_max},
+          {name + ".average", &snapshot.average}};
+}
+
 std::string carried_name(std::size_t part) { return fmt::format("training.state.{}", part); }
 
 // As many state parts as the file holds.
@@ -93,17 +108,19 @@ CarriedState carried_in(const SafetensorsFile& file) {
 
 // Checks all parameters, then copies them.
 std::vector<const TensorView*> require_parameters(const SafetensorsFile& file,
-                                                  const FlatParameters& parameters) {
+                                                  const FlatParameters& parameters,
+                                                  const std::string& prefix = "") {
   std::vector<const TensorView*> views;
   for (const auto& entry : parameters.entries()) {
-    views.push_back(&file.require(entry.name, DType::F32, entry.shape));
+    views.push_back(&file.require(prefix + entry.name, DType::F32, entry.shape));
   }
   return views;
 }
 
-void copy_parameters(const std::vector<const TensorView*>& views, FlatParameters& parameters) {
+void copy_parameters(const std::vector<const TensorView*>& views, const FlatParameters& parameters,
+                     float* to) {
   for (std::size_t i = 0; i < views.size(); ++i) {
-    std::memcpy(parameters.values() + parameters.entries()[i].offset, views[i]->bytes.data(),
+    std::memcpy(to + parameters.entries()[i].offset, views[i]->bytes.data(),
                 views[i]->bytes.size());
   }
 }
@@ -112,15 +129,41 @@ void copy_moments(const TensorView& view, std::vector<float>& to) {
   if (!to.empty()) std::memcpy(to.data(), view.bytes.data(), view.bytes.size());
 }
 
+// The sizes of what is kept are those of the optimizer.
+Optimizer::Snapshot load_snapshot(const SafetensorsFile& file, const Optimizer& optimizer,
+                                  const std::string& name) {
+  Optimizer::Snapshot snapshot = optimizer.snapshot();
+  for (const auto& [tensor, values] : tensors_of(snapshot, name)) {
+    if (values->empty()) continue;
+    const auto size = static_cast<std::int64_t>(values->size());
+    copy_moments(file.require(tensor, DType::F32, {size}), *values);
+  }
+  snapshot.steps = number<std::int64_t>(file, name + "_steps");
+  return snapshot;
+}
+
+// `views` then point into the snapshot.
+void add_snapshot(Optimizer::Snapshot& snapshot, const std::string& name,
+                  std::vector<TensorView>& views, std::map<std::string, std::string>& metadata) {
+  for (const auto& [tensor, values] : tensors_of(snapshot, name))
+    if (!values->empty()) views.push_back(view_of(tensor, *values));
+  metadata[name + "_steps"] = text_of(snapshot.steps);
+}
+
+bool has_average(const SafetensorsFile& file, const FlatParameters& parameters) {
+  return file.find(kAverage + parameters.entries().front().name) != nullptr;
+}
+
 }  // namespace
 
 void save_weights(const std::filesystem::path& path, const FlatParameters& parameters,
                   const std::map<std::string, std::string>& metadata) {
-  save_safetensors(path, parameter_views(parameters), metadata);
+  save_safetensors(path, parameter_views(parameters, parameters.values()), metadata);
 }
 
 void load_weights(const SafetensorsFile& file, FlatParameters& parameters) {
-  copy_parameters(require_parameters(file, parameters), parameters);
+  const std::string prefix = has_average(file, parameters) ? kAverage : "";
+  copy_parameters(require_parameters(file, parameters, prefix), parameters, parameters.values());
 }
 
 void load_weights(const std::filesystem::path& path, FlatParameters& parameters) {
@@ -130,10 +173,14 @@ void load_weights(const std::filesystem::path& path, FlatParameters& parameters)
 void save_checkpoint(const std::filesystem::path& path, const FlatParameters& parameters,
                      Optimizer& optimizer, const TrainingState& state) {
   const std::vector<double> window = state.window.state(), tracker = state.tracker.state();
-  std::vector<TensorView> views = parameter_views(parameters);
+  std::vector<TensorView> views = parameter_views(parameters, parameters.values());
   views.push_back(view_of("adam.m", optimizer.m()));
   views.push_back(view_of("adam.v", optimizer.v()));
   if (!optimizer.v_max().empty()) views.push_back(view_of("adam.v_max", optimizer.v_max()));
+  if (!optimizer.average().empty()) {
+    const auto average = parameter_views(parameters, optimizer.average().data(), kAverage);
+    views.insert(views.end(), average.begin(), average.end());
+  }
   views.push_back(view_of("training.log_window", window));
   views.push_back(view_of("training.solved", tracker));
   for (std::size_t part = 0; part < state.carried.size(); ++part) {
@@ -152,6 +199,14 @@ void save_checkpoint(const std::filesystem::path& path, const FlatParameters& pa
     if (valid.accuracy) metadata["best_accuracy"] = text_of(*valid.accuracy);
     if (valid.bpc) metadata["best_bpc"] = text_of(*valid.bpc);
   }
+  std::vector<double> recovery;
+  Optimizer::Snapshot good, window_start;
+  if (state.recovery) {
+    recovery = state.recovery->state();
+    views.push_back(view_of("training.recovery", recovery));
+    add_snapshot(good = state.good, "good", views, metadata);
+    add_snapshot(window_start = state.window_start, "window_start", views, metadata);
+  }
   save_safetensors(path, views, metadata);
 }
 
@@ -165,6 +220,8 @@ void load_checkpoint(const std::filesystem::path& path, FlatParameters& paramete
   const TensorView* v_max = nullptr;
   if (!optimizer.v_max().empty())
     v_max = &file.require("adam.v_max", DType::F32, {parameters.size()});
+  std::vector<const TensorView*> average;
+  if (!optimizer.average().empty()) average = require_parameters(file, parameters, kAverage);
   TrainingState loaded;
   loaded.update = number<std::int64_t>(file, "update");
   loaded.skipped_in_a_row = number<std::int64_t>(file, "skipped_in_a_row");
@@ -179,7 +236,14 @@ void load_checkpoint(const std::filesystem::path& path, FlatParameters& paramete
                                 optional_number<double>(file, "best_bpc")};
   }
   loaded.carried = carried_in(file);
-  copy_parameters(views, parameters);
+  if (state.recovery) {
+    loaded.recovery = state.recovery;
+    loaded.recovery->restore(doubles(file, "training.recovery"));
+    loaded.good = load_snapshot(file, optimizer, "good");
+    loaded.window_start = load_snapshot(file, optimizer, "window_start");
+  }
+  copy_parameters(views, parameters, parameters.values());
+  copy_parameters(average, parameters, optimizer.average().data());
   copy_moments(m, optimizer.m());
   copy_moments(v, optimizer.v());
   if (v_max) copy_moments(*v_max, optimizer.v_max());

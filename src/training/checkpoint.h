@@ -1,9 +1,9 @@
 // What a run needs to go on exactly where it stopped, in one safetensors file.
 //
 // Batches are pure functions of the update number, so there is no generator state: parameters,
-// Adam's moments, the counters, the half-filled log window, the loss window behind "solved", the
-// best validation metric, and the recurrent state where batches go on from one another, are all
-// there is.
+// Adam's moments, the parameters' average, those to go back to, the counters, the half-filled log
+// window, the loss window behind "solved", the best validation metric, and the recurrent state
+// where batches go on from one another, are all there is.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +18,7 @@
 #include "training/flat_parameters.h"
 #include "training/log_window.h"
 #include "training/optimizer.h"
+#include "training/recovery.h"
 #include "training/result.h"
 
 namespace nru::training {
@@ -31,20 +32,24 @@ struct TrainingState {
   Result::Best best;  // `test` stays empty until the run ends
   // What the next batch goes on from, for tasks that carry a state; by state part, [B, width].
   CarriedState carried;
+  std::optional<Recovery> recovery;  // of runs with `recover`, and:
+  Optimizer::Snapshot good;          // what it goes back to
+  Optimizer::Snapshot window_start;  // what it may go back to next
 };
 
 // Parameters alone, under their names: best.safetensors, and what other programs read.
 void save_weights(const std::filesystem::path& path, const FlatParameters& parameters,
                   const std::map<std::string, std::string>& metadata);
-// From a weights file or a checkpoint. Throws nru::Error when a parameter is missing or has another
-// shape; nothing is changed then.
+// From a weights file or a checkpoint, whose average, where it has one, comes before the
+// parameters: it is what evaluation is about. Throws nru::Error when a parameter is missing or has
+// another shape; nothing is changed then.
 void load_weights(const SafetensorsFile& file, FlatParameters& parameters);
 void load_weights(const std::filesystem::path& path, FlatParameters& parameters);
 
 void save_checkpoint(const std::filesystem::path& path, const FlatParameters& parameters,
                      Optimizer& optimizer, const TrainingState& state);
 // Throws nru::Error when the file is damaged or belongs to another network or optimizer; nothing is
-// changed then.
+// changed then. A state with a recovery gets one from the file.
 void load_checkpoint(const std::filesystem::path& path, FlatParameters& parameters,
                      Optimizer& optimizer, TrainingState& state);
 

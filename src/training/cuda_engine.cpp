@@ -6,9 +6,11 @@
 #include <nru/error.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <mutex>
 #include <tuple>
+#include <utility>
 
 #ifdef NRU_HAS_CUDA
 #include "kernels/cuda/device_state.h"
@@ -147,8 +149,7 @@ class CudaUpdater : public Updater {
         optimizer_(&optimizer),
         adam_(optimizer.settings(), optimizer.clip_norm(), network_->stream()),
         log_(network_->stream()) {
-    for (auto* moment : {&m_, &v_}) moment->require(parameters.size());
-    if (!optimizer.v_max().empty()) v_max_.require(parameters.size());
+    for (const auto& [host, device] : optimizer_state()) device->require(host->size());
     publish();
   }
 
@@ -169,9 +170,8 @@ class CudaUpdater : public Updater {
   void fetch() override {
     const cuda::Unrecorded unrecorded;
     download(network_->values(), parameters_->values());
-    download(m_.data(), optimizer_->m().data());
-    download(v_.data(), optimizer_->v().data());
-    if (v_max_.size() > 0) download(v_max_.data(), optimizer_->v_max().data());
+    for (const auto& [host, device] : optimizer_state())
+      if (!host->empty()) download(device->data(), host->data());
     optimizer_->set_steps(adam_.report().steps);
     if (state_) engine_->set_carried(state_->get());
   }
@@ -180,11 +180,11 @@ class CudaUpdater : public Updater {
     const cuda::Unrecorded unrecorded;
     engine_->upload_parameters();
     engine_->set_device_ahead(true);
-    upload(optimizer_->m().data(), m_.data());
-    upload(optimizer_->v().data(), v_.data());
-    if (v_max_.size() > 0) upload(optimizer_->v_max().data(), v_max_.data());
+    for (const auto& [host, device] : optimizer_state())
+      if (!host->empty()) upload(host->data(), device->data());
     cuda::AdamReport report;
     report.steps = optimizer_->steps();
+    report.caution = optimizer_->caution();
     adam_.resume(report);
     if (state_) state_->set(engine_->carried());
   }
@@ -198,6 +198,14 @@ class CudaUpdater : public Updater {
   struct Recorded {
     cuda::Graph one, many;  // an update, kUpdatesPerGraph updates; recorded when first wanted
   };
+
+  // What Adam keeps beside the parameters, on both sides; empty on the host: not kept.
+  std::array<std::pair<std::vector<float>*, cuda::Buffer<float>*>, 4> optimizer_state() {
+    return {{{&optimizer_->m(), &m_},
+             {&optimizer_->v(), &v_},
+             {&optimizer_->v_max(), &v_max_},
+             {&optimizer_->average(), &average_}}};
+  }
 
   std::size_t bytes() const {
     return static_cast<std::size_t>(parameters_->size()) * sizeof(float);
@@ -289,9 +297,10 @@ class CudaUpdater : public Updater {
       }
     }
     network_->train(batch, initial, final);
-    if (state_) state_->mend();
+    if (state_) state_->mend(engine_->state_limit());
     adam_.update(network_->gradients(), network_->sequence().device_result().loss,
-                 network_->values(), m_.data(), v_.data(), v_max_.data(), network_->size());
+                 {network_->values(), m_.data(), v_.data(), v_max_.data(), average_.data()},
+                 network_->size());
     log_.append(network_->sequence(), adam_, network_->program().output, engine_->memory_part());
   }
 
@@ -302,6 +311,7 @@ class CudaUpdater : public Updater {
     if (engine_->memory_part() >= 0) o.step.max_memory = record.max_memory;
     o.step.overflows = record.overflows;
     o.norm = record.norm;
+    o.skipped = !optimizer_->accepts(record.loss, record.norm);
     o.baseline = baseline;
     return o;
   }
@@ -314,7 +324,7 @@ class CudaUpdater : public Updater {
   Optimizer* optimizer_;
   cuda::Adam adam_;
   cuda::UpdateLog log_;
-  cuda::Buffer<float> m_, v_, v_max_;
+  cuda::Buffer<float> m_, v_, v_max_, average_;
   std::unique_ptr<cuda::DeviceState> state_;  // of tasks that carry one
   DeviceBatchMemory memory_;
   Batch batch_;

@@ -5,27 +5,20 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <stdexcept>
 
 #include "kernels/cpu/gemm.h"
 #include "training/updater.h"
 
 namespace nru::training {
-namespace {
-
-bool all_finite(const CarriedState& state) {
-  return std::all_of(state.begin(), state.end(), [](const std::vector<float>& part) {
-    return std::all_of(part.begin(), part.end(), [](float value) { return std::isfinite(value); });
-  });
-}
-
-}  // namespace
 
 Engine::Engine(const Model& model) {
   const auto program = model->layer()->program<float>(0);
   for (std::size_t p = 0; p < program->parts.size(); ++p) {
-    if (program->parts[p].kind == kernels::PartKind::state)
-      is_output_.push_back(static_cast<int>(p) == program->output);
+    if (program->parts[p].kind != kernels::PartKind::state) continue;
+    is_output_.push_back(static_cast<int>(p) == program->output);
+    initial_.push_back(static_cast<float>(program->parts[p].initial));
   }
 }
 
@@ -69,9 +62,25 @@ StepOutcome Engine::outcome(const kernels::SequenceResult& result) const {
 
 StepOutcome Engine::compute_gradients(const tasks::Batch& batch) {
   const StepOutcome outcome = train(batch, start(batch, training_), next_);
-  // A state that is not finite would spoil every later batch: start those from zero.
-  training_ = all_finite(next_) ? next_ : CarriedState{};
+  mend(next_, batch.rows);
+  training_ = next_;
   return outcome;
+}
+
+void Engine::mend(CarriedState& state, int rows) const {
+  const auto of_row = [&](std::vector<float>& part, int row) {
+    const std::size_t width = part.size() / static_cast<std::size_t>(rows);
+    return std::span(part).subspan(static_cast<std::size_t>(row) * width, width);
+  };
+  const auto fine = [&](float value) { return std::fabs(value) <= state_limit_; };  // no NaN is
+  for (int row = 0; row < rows; ++row) {
+    if (std::all_of(state.begin(), state.end(), [&](std::vector<float>& part) {
+          return std::ranges::all_of(of_row(part, row), fine);
+        }))
+      continue;
+    for (std::size_t part = 0; part < state.size(); ++part)
+      std::ranges::fill(of_row(state[part], row), initial_[part]);
+  }
 }
 
 StepOutcome Engine::evaluate(const tasks::Batch& batch, std::vector<std::int32_t>* predictions) {

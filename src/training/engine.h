@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -55,6 +56,10 @@ class Engine {
   // What the next training batch would carry on from.
   const CarriedState& carried() const { return training_; }
   void set_carried(CarriedState state) { training_ = std::move(state); }
+  // A row of the carried state with a larger magnitude anywhere, or a number that is not finite,
+  // begins anew: it would spoil every later batch.
+  float state_limit() const { return state_limit_; }
+  void set_state_limit(float limit) { state_limit_ = limit; }
   // What evaluate() would start this batch from.
   CarriedState evaluation_start(const tasks::Batch& batch) const {
     return start(batch, evaluation_);
@@ -74,8 +79,11 @@ class Engine {
 
  private:
   CarriedState start(const tasks::Batch& batch, const CarriedState& carried) const;
+  void mend(CarriedState& state, int rows) const;
 
   std::vector<bool> is_output_;
+  std::vector<float> initial_;  // by state part: where it begins
+  float state_limit_ = std::numeric_limits<float>::max();
   CarriedState training_, evaluation_, next_;
 };
 

@@ -27,8 +27,8 @@ struct KernelUpdate::State {
     gradients = graph([&] { network.train(batch, {}, {}); });
     update = graph([&] {
       network.train(batch, {}, {});
-      adam.update(network.gradients(), network.sequence().device_result().loss, network.values(),
-                  m.data(), v.data(), nullptr, network.size());
+      adam.update(network.gradients(), network.sequence().device_result().loss,
+                  {network.values(), m.data(), v.data()}, network.size());
     });
   }
 

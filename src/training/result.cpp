@@ -66,7 +66,9 @@ Result result_of(const Json& json) {
   result.solved_at = optional_of<std::int64_t>(json.at("solved_at"));
   result.solved_at_1pct = optional_of<std::int64_t>(json.at("solved_at_1pct"));
   json.at("spikes").get_to(result.spikes);
+  result.recoveries = json.value("recoveries", std::int64_t{0});  // older results have none
   json.at("preset").get_to(result.preset);
+  result.average = json.value("average", 0.0);
   json.at("seconds").get_to(result.seconds);
   json.at("device").get_to(result.device);
   json.at("commit").get_to(result.commit);
@@ -109,7 +111,9 @@ std::string to_json(const Result& result) {
                      {"solved_at", or_null(result.solved_at)},
                      {"solved_at_1pct", or_null(result.solved_at_1pct)},
                      {"spikes", result.spikes},
+                     {"recoveries", result.recoveries},
                      {"preset", result.preset},
+                     {"average", result.average},
                      {"seconds", result.seconds},
                      {"device", result.device},
                      {"commit", result.commit},

@@ -32,7 +32,9 @@ struct Result {
   std::optional<std::int64_t> solved_at;
   std::optional<std::int64_t> solved_at_1pct;
   std::int64_t spikes = 0;
+  std::int64_t recoveries = 0;  // times that the run went back to good weights
   std::string preset;
+  double average = 0;  // decay of the weights' average, which valid and test are of; 0: none
   double seconds = 0;
   std::string device;
   std::string commit;

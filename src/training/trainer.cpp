@@ -4,6 +4,7 @@
 #include <nru/error.h>
 #include <nru/version.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -16,6 +17,10 @@ namespace nru::training {
 namespace {
 
 constexpr int kMostSkipped = 20;  // non-finite updates in a row that end a run
+// The largest magnitude that runs with `recover` carry on from batch to batch. Memories of trained
+// NRUs stay around 100, and what is written to one stays there: without a limit a memory that the
+// first updates filled spoils the epoch.
+constexpr float kCarriedLimit = 1e3f;
 
 double clock_seconds() {
   using Clock = std::chrono::steady_clock;
@@ -71,13 +76,19 @@ Setup::Setup(const RunConfig& c)
 Trainer::Trainer(const RunConfig& config, bool resume)
     : setup_(config),
       directory_(open_directory(config, resume)),
-      optimizer_({config.learning_rate, 0.9, 0.999, 1e-8, config.amsgrad}, config.clip_norm,
-                 static_cast<int>(config.threads), setup_.parameters),
+      optimizer_({config.learning_rate, 0.9, 0.999, 1e-8, config.amsgrad, config.average},
+                 config.clip_norm, static_cast<int>(config.threads), setup_.parameters),
       metrics_([&] {
+        if (config.recover) {
+          state_.recovery.emplace(std::log(setup_.task->output_size()));
+          state_.good = state_.window_start = optimizer_.snapshot();
+          setup_.engine->set_state_limit(kCarriedLimit);
+        }
         if (std::filesystem::exists(paths().checkpoint())) {
           load_checkpoint(paths().checkpoint(), setup_.parameters, optimizer_, state_);
           setup_.engine->set_carried(state_.carried);
         }
+        if (state_.recovery) optimizer_.set_caution(state_.recovery->caution());
         return state_.update > 0 ? MetricsWriter::resume(paths().metrics(), state_.update)
                                  : MetricsWriter::create(paths().metrics());
       }()) {
@@ -130,7 +141,25 @@ bool Trainer::better(const Metrics& valid) const {
   return loss(valid) < loss(*state_.best.valid);
 }
 
-// Keeps the weights where `valid` is the best so far.
+// On the host, exchanges the weights with their average; without one, does nothing.
+void Trainer::swap_average() {
+  std::vector<float>& average = optimizer_.average();
+  std::swap_ranges(average.begin(), average.end(), setup_.parameters.values());
+}
+
+// By the average of the weights where there is one: that is what it is kept for.
+Evaluation Trainer::evaluate_split(tasks::Split split) {
+  if (optimizer_.average().empty()) return evaluate(*setup_.engine, *setup_.task, split);
+  updater_->fetch();
+  swap_average();
+  updater_->publish();
+  const Evaluation evaluation = evaluate(*setup_.engine, *setup_.task, split);
+  swap_average();
+  updater_->publish();
+  return evaluation;
+}
+
+// Keeps the weights, or their average, where `valid` is the best so far.
 void Trainer::select(const Metrics& valid) {
   if (!better(valid)) return;
   updater_->fetch();
@@ -139,11 +168,14 @@ void Trainer::select(const Metrics& valid) {
   metadata["task"] = setup_.config.task;
   metadata["cell"] = setup_.config.cell;
   metadata["update"] = fmt::format("{}", state_.update);
+  if (setup_.config.average > 0) metadata["average"] = fmt::format("{}", setup_.config.average);
+  swap_average();
   save_weights(paths().best(), setup_.parameters, metadata);
+  swap_average();
 }
 
 void Trainer::evaluate_and_select() {
-  const Evaluation valid = evaluate(*setup_.engine, *setup_.task, tasks::Split::valid);
+  const Evaluation valid = evaluate_split(tasks::Split::valid);
   metrics_.append(valid.row(state_.update, epoch(), tasks::Split::valid, seconds()));
   select(valid.metrics());
 }
@@ -151,7 +183,8 @@ void Trainer::evaluate_and_select() {
 Trainer::Stop Trainer::skip_update(const UpdateOutcome& outcome) {
   state_.window.add_skipped(outcome.step.overflows);
   if (outcome.baseline > 0) state_.tracker.add(INFINITY);
-  if (++state_.skipped_in_a_row < kMostSkipped) return Stop::none;
+  if (state_.recovery) state_.recovery->add(std::nullopt);
+  if (++state_.skipped_in_a_row < kMostSkipped || state_.recovery) return Stop::none;
   message_ = fmt::format(
       "{} updates in a row had a non-finite loss or gradient, the last at update {} (loss {}, "
       "gradient norm {})",
@@ -162,9 +195,9 @@ Trainer::Stop Trainer::skip_update(const UpdateOutcome& outcome) {
 // Takes one update into the run's records.
 Trainer::Stop Trainer::absorb(const UpdateOutcome& outcome, Progress& progress) {
   ++state_.update;
-  if (!outcome.applied()) return skip_update(outcome);
+  if (outcome.skipped) return skip_update(outcome);
   state_.skipped_in_a_row = 0;
-  if (!outcome.bad_parameter.empty()) {
+  if (!outcome.bad_parameter.empty() && !state_.recovery) {
     message_ = fmt::format("parameter '{}' became non-finite at update {}", outcome.bad_parameter,
                            state_.update);
     return Stop::diverged;
@@ -180,6 +213,37 @@ Trainer::Stop Trainer::absorb(const UpdateOutcome& outcome, Progress& progress) 
   }
   state_.window.add(step.loss, relative, outcome.norm, step.max_memory, step.max_hidden,
                     step.overflows);
+  if (state_.recovery) state_.recovery->add(step.loss);
+  return Stop::none;
+}
+
+// Judges the window that has ended, and acts on it.
+Trainer::Stop Trainer::recover(Progress& progress) {
+  using Verdict = Recovery::Verdict;
+  Recovery& recovery = *state_.recovery;
+  const Verdict verdict = recovery.judge();
+  const bool anew = verdict == Verdict::start_anew, back = anew || verdict == Verdict::go_back;
+  if (verdict == Verdict::give_up) {
+    message_ = fmt::format("going back to good weights {} times in a row did not help, update {}",
+                           Recovery::most_failures, state_.update);
+    return Stop::diverged;
+  }
+  updater_->fetch();
+  if (verdict == Verdict::keep) state_.good = state_.window_start;
+  if (anew) state_.good.shrink(Recovery::shrink);
+  if (back) {
+    optimizer_.restore(state_.good);
+    setup_.engine->set_carried({});  // made by the weights that exploded
+    state_.skipped_in_a_row = 0;
+    progress.message(fmt::format("update {}: mean loss {:.3g}, back to {} weights",
+                                 format_count(state_.update), recovery.last_mean(),
+                                 anew ? "smaller initial" : "good"));
+  }
+  state_.window_start = optimizer_.snapshot();
+  if (back || optimizer_.caution() != recovery.caution()) {
+    optimizer_.set_caution(recovery.caution());
+    updater_->publish();
+  }
   return Stop::none;
 }
 
@@ -203,7 +267,8 @@ Trainer::Stop Trainer::reason_to_stop() const {
 std::int64_t Trainer::updates_until_next_look() const {
   std::int64_t count = total_updates_ - state_.update;
   for (const std::int64_t every :
-       {updater_->most_at_once(), evaluate_every_, setup_.config.checkpoint_every}) {
+       {updater_->most_at_once(), evaluate_every_, setup_.config.checkpoint_every,
+        std::int64_t{state_.recovery ? Recovery::window : 0}}) {
     if (every > 0) count = std::min(count, every - state_.update % every);
   }
   return count;
@@ -218,6 +283,10 @@ Trainer::Stop Trainer::make_updates(Progress& progress) {
     if (stop != Stop::none) return stop;
     progress.update({state_.update, state_.window.mean_loss(), state_.window.mean_relative_loss()});
     if (state_.update % setup_.config.log_every == 0) log();
+  }
+  if (state_.recovery && state_.update % Recovery::window == 0) {
+    const Stop stop = recover(progress);
+    if (stop != Stop::none) return stop;
   }
   if (state_.update % evaluate_every_ == 0) evaluate_and_select();
   const std::int64_t checkpoint_every = setup_.config.checkpoint_every;
@@ -290,13 +359,15 @@ Result Trainer::finish(RunStatus status, bool evaluate_splits) {
   result.solved_at = state_.tracker.solved_at();
   result.solved_at_1pct = state_.tracker.solved_at_1pct();
   result.spikes = state_.tracker.spikes();
+  if (state_.recovery) result.recoveries = state_.recovery->recoveries();
   result.preset = config.preset;
+  result.average = config.average;
   result.device = setup_.engine->device();
   result.commit = commit();
   result.versions = {{"nru", version()}, {"torch", TORCH_VERSION}};
   if (evaluate_splits) {
-    const Metrics valid = evaluate(*setup_.engine, *setup_.task, tasks::Split::valid).metrics();
-    const Metrics test = evaluate(*setup_.engine, *setup_.task, tasks::Split::test).metrics();
+    const Metrics valid = evaluate_split(tasks::Split::valid).metrics();
+    const Metrics test = evaluate_split(tasks::Split::test).metrics();
     result.final.valid = valid;
     result.final.test = test;
     // Only where a run ends, not where its time was up: going on must not know that it was.

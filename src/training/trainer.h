@@ -60,11 +60,14 @@ class Trainer {
   Stop absorb(const UpdateOutcome& outcome, Progress& progress);
   Stop skip_update(const UpdateOutcome& outcome);
   Stop make_updates(Progress& progress);
+  Stop recover(Progress& progress);
   void log();
   void evaluate_and_select();
   void save();
   bool better(const Metrics& valid) const;
   void select(const Metrics& valid);
+  void swap_average();
+  Evaluation evaluate_split(tasks::Split split);
   Metrics test_of_best();
   std::optional<Metrics> last_training_loss() const;
   std::optional<std::int64_t> epoch() const;

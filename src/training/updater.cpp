@@ -1,7 +1,5 @@
 #include "training/updater.h"
 
-#include <cmath>
-
 namespace nru::training {
 namespace {
 
@@ -18,7 +16,8 @@ class HostUpdater : public Updater {
       outcome.step = engine_->compute_gradients(batch_);
       outcome.norm = optimizer_->gradient_norm();
       outcome.baseline = batch_.baseline;
-      if (outcome.applied()) {
+      outcome.skipped = !optimizer_->accepts(outcome.step.loss, outcome.norm);
+      if (!outcome.skipped) {
         optimizer_->step(outcome.norm);
         outcome.bad_parameter = parameters_->first_non_finite();
       }
@@ -35,8 +34,6 @@ class HostUpdater : public Updater {
 };
 
 }  // namespace
-
-bool UpdateOutcome::applied() const { return std::isfinite(step.loss) && std::isfinite(norm); }
 
 std::unique_ptr<Updater> make_host_updater(const tasks::Task& task, Engine& engine,
                                            FlatParameters& parameters, Optimizer& optimizer) {

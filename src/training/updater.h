@@ -17,9 +17,8 @@ struct UpdateOutcome {
   StepOutcome step;
   double norm = 0;            // of the gradient, before clipping
   double baseline = 0;        // of the batch; 0: none
+  bool skipped = false;       // because of its loss or gradient (Optimizer::accepts)
   std::string bad_parameter;  // name of one that the update made non-finite
-
-  bool applied() const;  // false: skipped, because loss or gradient were not finite
 };
 
 class Updater {

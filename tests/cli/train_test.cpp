@@ -44,10 +44,10 @@ TEST(Train, LeavesTheDocumentedRunDirectory) {
   EXPECT_THAT(files.at("config.toml"), AllOf(HasSubstr("lag = 5\n"), HasSubstr("memory_size = 4")));
 
   const auto result = nlohmann::ordered_json::parse(files.at("result.json"));
-  EXPECT_THAT(keys_of(result),
-              ElementsAre("task", "cell", "seed", "parameters", "updates", "status",
-                          "baseline_loss", "solved_at", "solved_at_1pct", "spikes", "preset",
-                          "seconds", "device", "commit", "versions", "final", "best"));
+  EXPECT_THAT(keys_of(result), ElementsAre("task", "cell", "seed", "parameters", "updates",
+                                           "status", "baseline_loss", "solved_at", "solved_at_1pct",
+                                           "spikes", "recoveries", "preset", "average", "seconds",
+                                           "device", "commit", "versions", "final", "best"));
   EXPECT_EQ(result.at("status"), "finished");
   EXPECT_EQ(result.at("updates"), 60);
   for (const char* split : {"train", "valid", "test"})

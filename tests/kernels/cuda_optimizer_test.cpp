@@ -17,13 +17,14 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 struct AdamBuffers {
-  std::vector<float> gradient, parameter, m, v, v_max;
+  std::vector<float> gradient, parameter, m, v, v_max, average;
   explicit AdamBuffers(int count)
       : gradient(random_values<float>(count, 1)),
         parameter(random_values<float>(count, 2)),
         m(count),
         v(count),
-        v_max(count) {}
+        v_max(count),
+        average(count) {}
 };
 
 TEST(CudaAdam, EqualsTheCpu) {
@@ -32,7 +33,7 @@ TEST(CudaAdam, EqualsTheCpu) {
     for (bool amsgrad : {false, true}) {
       for (double max_norm : {0.0, 0.5}) {
         SCOPED_TRACE(testing::Message() << count << ", " << amsgrad << ", " << max_norm);
-        const AdamSettings settings{.learning_rate = 1e-2, .amsgrad = amsgrad};
+        const AdamSettings settings{.learning_rate = 1e-2, .amsgrad = amsgrad, .average = 0.7};
         const Stream stream;
         AdamBuffers host(count), device(count);
         Adam adam(settings, max_norm, stream.handle());
@@ -41,15 +42,20 @@ TEST(CudaAdam, EqualsTheCpu) {
               random_values<float>(count, 10 + step, step == 3 ? 9 : 1);
           const double norm = std::sqrt(squared_norm(host.gradient.data(), count, 1));
           adam_update(settings, step, static_cast<float>(clip_scale(norm, max_norm)),
-                      host.gradient.data(), host.parameter.data(), host.m.data(), host.v.data(),
-                      host.v_max.data(), count, 1);
+                      host.gradient.data(),
+                      {host.parameter.data(), host.m.data(), host.v.data(), host.v_max.data(),
+                       host.average.data()},
+                      count, 1);
           Mirror mirror(stream.handle());
-          for (auto* v : {&device.gradient, &device.parameter, &device.m, &device.v, &device.v_max})
+          for (auto* v : {&device.gradient, &device.parameter, &device.m, &device.v, &device.v_max,
+                          &device.average})
             mirror.add(*v);
           mirror.upload();
           adam.update(mirror.device(device.gradient.data()), nullptr,
-                      mirror.device(device.parameter.data()), mirror.device(device.m.data()),
-                      mirror.device(device.v.data()), mirror.device(device.v_max.data()), count);
+                      {mirror.device(device.parameter.data()), mirror.device(device.m.data()),
+                       mirror.device(device.v.data()), mirror.device(device.v_max.data()),
+                       mirror.device(device.average.data())},
+                      count);
           mirror.download();
           EXPECT_NEAR(adam.report().norm, norm, 1e-12 * norm);
         }
@@ -57,6 +63,7 @@ TEST(CudaAdam, EqualsTheCpu) {
         EXPECT_LT(relative_distance(device.parameter, host.parameter), 1e-6);
         EXPECT_LT(relative_distance(device.m, host.m), 1e-6);
         EXPECT_LT(relative_distance(device.v, host.v), 1e-6);
+        EXPECT_LT(relative_distance(device.average, host.average), 1e-6);
         if (amsgrad) {
           EXPECT_LT(relative_distance(device.v_max, host.v_max), 1e-6);
         }
@@ -81,8 +88,9 @@ TEST(CudaAdam, SkipsWhatIsNotFinite) {
     mirror.add(loss);
     mirror.upload();
     adam.update(mirror.device(buffers.gradient.data()), mirror.device(loss.data()),
-                mirror.device(buffers.parameter.data()), mirror.device(buffers.m.data()),
-                mirror.device(buffers.v.data()), nullptr, kCount);
+                {mirror.device(buffers.parameter.data()), mirror.device(buffers.m.data()),
+                 mirror.device(buffers.v.data())},
+                kCount);
     mirror.download();
     return adam.report();
   };
@@ -100,6 +108,34 @@ TEST(CudaAdam, SkipsWhatIsNotFinite) {
   EXPECT_EQ(applied.skipped_in_row, 0);
   EXPECT_NEAR(applied.norm, 1e25, 1e19);
   EXPECT_NE(buffers.parameter, before);
+}
+
+TEST(CudaAdam, MindsCaution) {
+  NRU_NEEDS_CUDA_DEVICE();
+  constexpr int kCount = 100;
+  const Stream stream;
+  const auto change = [&](const Caution& caution, double loss) {
+    AdamBuffers buffers(kCount);
+    const auto before = buffers.parameter;
+    std::vector<double> losses{loss};
+    Adam adam({}, 1, stream.handle());
+    adam.resume({.caution = caution});
+    Mirror mirror(stream.handle());
+    for (auto* v : {&buffers.gradient, &buffers.parameter, &buffers.m, &buffers.v}) mirror.add(*v);
+    mirror.add(losses);
+    mirror.upload();
+    adam.update(mirror.device(buffers.gradient.data()), mirror.device(losses.data()),
+                {mirror.device(buffers.parameter.data()), mirror.device(buffers.m.data()),
+                 mirror.device(buffers.v.data())},
+                kCount);
+    mirror.download();
+    return buffers.parameter[7] - before[7];
+  };
+  const float full = change({}, 5);
+  EXPECT_NEAR(std::fabs(full), 1e-3, 1e-6);
+  EXPECT_NEAR(change({.halvings = 2}, 5), full / 4, 1e-6);
+  EXPECT_EQ(change({.most_loss = 5}, 5), full);
+  EXPECT_EQ(change({.most_loss = 4}, 5), 0);
 }
 
 }  // namespace

@@ -77,21 +77,26 @@ TEST(ClipScale, ZeroMeansNoClipping) {
 }
 
 struct FloatState {
-  std::vector<float> parameter, m, v, v_max;
+  std::vector<float> parameter, m, v, v_max, average;
   explicit FloatState(int count)
-      : parameter(random_values<float>(count, 4)), m(count), v(count), v_max(count) {}
+      : parameter(random_values<float>(count, 4)),
+        m(count),
+        v(count),
+        v_max(count),
+        average(count) {}
 
   void update(const AdamSettings& settings, std::int64_t step, float scale,
               const std::vector<float>& gradient, int threads) {
-    adam_update(settings, step, scale, gradient.data(), parameter.data(), m.data(), v.data(),
-                settings.amsgrad ? v_max.data() : nullptr, static_cast<int>(parameter.size()),
-                threads);
+    adam_update(settings, step, scale, gradient.data(),
+                {parameter.data(), m.data(), v.data(), settings.amsgrad ? v_max.data() : nullptr,
+                 settings.average > 0 ? average.data() : nullptr},
+                static_cast<int>(parameter.size()), threads);
   }
 };
 
 struct DoubleState {
-  std::vector<double> parameter, m, v, v_max;
-  explicit DoubleState(int count) : m(count), v(count), v_max(count) {
+  std::vector<double> parameter, m, v, v_max, sum;
+  explicit DoubleState(int count) : m(count), v(count), v_max(count), sum(count) {
     for (float p : random_values<float>(count, 4)) parameter.push_back(p);
   }
 
@@ -104,6 +109,7 @@ struct DoubleState {
       const double second = s.amsgrad ? v_max[i] : v[i];
       const double denominator = std::sqrt(second) / std::sqrt(1 - std::pow(s.beta2, step)) + s.eps;
       parameter[i] -= s.learning_rate / (1 - std::pow(s.beta1, step)) * m[i] / denominator;
+      sum[i] = s.average * sum[i] + (1 - s.average) * parameter[i];
     }
   }
 };
@@ -130,6 +136,10 @@ void expect_matches_double(const AdamSettings& settings, int count, float scale)
     if (settings.amsgrad) {
       ASSERT_NEAR(got.v_max[i], want.v_max[i], 2e-6 * want.v_max[i]) << i << " of " << count;
     }
+    if (settings.average > 0) {
+      ASSERT_NEAR(got.average[i], want.sum[i] / (1 - std::pow(settings.average, 12)), bound)
+          << i << " of " << count;
+    }
   }
 }
 
@@ -140,6 +150,11 @@ TEST(Adam, MatchesItsFormula) {
 
 TEST(Adam, AmsgradMatchesItsFormula) {
   for (int count : kCounts) expect_matches_double({.amsgrad = true}, count, 1);
+}
+
+TEST(Adam, AverageMatchesItsFormula) {
+  for (int count : kCounts) expect_matches_double({.learning_rate = 0.1, .average = 0.9}, count, 1);
+  expect_matches_double({.learning_rate = 0.1, .amsgrad = true, .average = 0.999}, 143, 1);
 }
 
 // The scale reaches both moments; with a large eps the step depends on it.
@@ -161,7 +176,7 @@ TEST(Adam, AmsgradDiffersOnceGradientsShrink) {
 TEST(Adam, HasTheSameBitsOnAnyNumberOfThreads) {
   for (bool amsgrad : {false, true}) {
     for (int count : kCounts) {
-      const AdamSettings settings{.amsgrad = amsgrad};
+      const AdamSettings settings{.amsgrad = amsgrad, .average = 0.9};
       FloatState one(count), two(count), five(count);
       for (int step = 1; step <= 3; ++step) {
         const auto gradient = gradient_at(step, count);
@@ -174,6 +189,7 @@ TEST(Adam, HasTheSameBitsOnAnyNumberOfThreads) {
         EXPECT_EQ(one.m, other->m) << count;
         EXPECT_EQ(one.v, other->v) << count;
         EXPECT_EQ(one.v_max, other->v_max) << count;
+        EXPECT_EQ(one.average, other->average) << count;
       }
     }
   }
@@ -194,13 +210,16 @@ TEST(Adam, WritesNothingBehindItsBuffers) {
   FloatState state(40);
   const FloatState before = state;
   std::vector<float> gradient(40, 1);
-  adam_update({.amsgrad = true}, 1, 1, gradient.data(), state.parameter.data(), state.m.data(),
-              state.v.data(), state.v_max.data(), 17, 1);
+  adam_update({.amsgrad = true, .average = 0.9}, 1, 1, gradient.data(),
+              {state.parameter.data(), state.m.data(), state.v.data(), state.v_max.data(),
+               state.average.data()},
+              17, 1);
   for (int i = 17; i < 40; ++i) {
     EXPECT_EQ(state.parameter[i], before.parameter[i]);
     EXPECT_EQ(state.m[i], 0);
     EXPECT_EQ(state.v[i], 0);
     EXPECT_EQ(state.v_max[i], 0);
+    EXPECT_EQ(state.average[i], 0);
   }
 }
 
@@ -208,8 +227,10 @@ TEST(Adam, RefusesWhatItCannotDo) {
   FloatState state(3);
   const std::vector<float> gradient(3);
   EXPECT_THROW(state.update({}, 0, 1, gradient, 1), std::invalid_argument);
-  EXPECT_THROW(adam_update({.amsgrad = true}, 1, 1, gradient.data(), state.parameter.data(),
-                           state.m.data(), state.v.data(), nullptr, 3, 1),
+  const AdamState buffers{state.parameter.data(), state.m.data(), state.v.data()};
+  EXPECT_THROW(adam_update({.amsgrad = true}, 1, 1, gradient.data(), buffers, 3, 1),
+               std::invalid_argument);
+  EXPECT_THROW(adam_update({.average = 0.9}, 1, 1, gradient.data(), buffers, 3, 1),
                std::invalid_argument);
 }
 

@@ -57,6 +57,7 @@ std::vector<Case> cases() {
   add("denoise", {"task=denoise", "lag=12"});
   add("denoise_all", {"task=denoise", "lag=12", "task_options.loss_all=true"});
   add("amsgrad", {"task=copy", "lag=5", "amsgrad=true", "clip_norm=0.05"});
+  add("average", {"task=copy", "lag=5", "average=0.8"});
   all.push_back({"text", "nru", {}, true});
   all.push_back({"text_lstm", "lstm", {}, true});
   all.push_back({"text_one_hot", "gru", {"task_options.embedding=0"}, true});

@@ -127,6 +127,34 @@ TEST(Engine, AStateThatIsNotFiniteIsNotCarriedOn) {
   EXPECT_EQ(network.engine->compute_gradients(batch).loss, fresh);
 }
 
+// Lanes whose state is beyond the limit, or not finite, begin anew; the others go on.
+TEST(Engine, RowsThatExplodedAreNotCarriedOn) {
+  Network network(small_copy("nru"));
+  const Batch batch = batch_of(network, 0, Split::train);
+  network.engine->compute_gradients(batch);
+  const CarriedState whole = network.engine->carried();  // h [10,80], m [10,64]
+  float largest = 0;
+  std::vector<float> of_row(10);
+  for (int i = 0; i < 640; ++i) {
+    of_row[i / 64] = std::max(of_row[i / 64], std::fabs(whole[1][i]));
+    of_row[i / 64] = std::max(of_row[i / 64], std::fabs(whole[0][i / 64 * 80 + i % 64]));
+    of_row[i / 64] = std::max(of_row[i / 64], std::fabs(whole[0][i / 64 * 80 + 16 + i % 64]));
+  }
+  largest = *std::max_element(of_row.begin(), of_row.end());
+  network.engine->set_state_limit(0.999f * largest);
+  network.engine->compute_gradients(batch);
+  const CarriedState mended = network.engine->carried();
+  for (int row = 0; row < 10; ++row) {
+    for (const int part : {0, 1}) {
+      const int width = part == 0 ? 80 : 64;
+      const std::vector<float> before(&whole[part][row * width], &whole[part][row * width] + width);
+      const std::vector<float> after(&mended[part][row * width],
+                                     &mended[part][row * width] + width);
+      EXPECT_EQ(after, of_row[row] < largest ? before : std::vector<float>(width)) << row;
+    }
+  }
+}
+
 // Rows of unequal length, padded and masked, have the loss and the gradient of their sequences.
 TEST(Engine, MaskedRowsAreTheSequencesTheyHold) {
   const RunConfig config = config_of({{"task", "copy-variable"}, {"cell", "nru"}, {"lag", "12"}},

@@ -27,7 +27,9 @@ Result full_result() {
   result.baseline_loss = 0.17328679513998632;
   result.solved_at = 12300;
   result.spikes = 2;
+  result.recoveries = 3;
   result.preset = "paper";
+  result.average = 0.999;
   result.seconds = 35.25;
   result.device = "cpu";
   result.commit = "abc";
@@ -43,10 +45,10 @@ TEST(ResultFile, HasThePublishedKeysInOrder) {
   const Json json = Json::parse(to_json(full_result()));
   std::vector<std::string> keys;
   for (const auto& item : json.items()) keys.push_back(item.key());
-  EXPECT_THAT(
-      keys, testing::ElementsAre("task", "cell", "seed", "parameters", "updates", "status",
-                                 "baseline_loss", "solved_at", "solved_at_1pct", "spikes", "preset",
-                                 "seconds", "device", "commit", "versions", "final", "best"));
+  EXPECT_THAT(keys, testing::ElementsAre("task", "cell", "seed", "parameters", "updates", "status",
+                                         "baseline_loss", "solved_at", "solved_at_1pct", "spikes",
+                                         "recoveries", "preset", "average", "seconds", "device",
+                                         "commit", "versions", "final", "best"));
   EXPECT_EQ(json["status"], "solved");
   EXPECT_TRUE(json["solved_at_1pct"].is_null());
   EXPECT_EQ(json["final"].dump(),

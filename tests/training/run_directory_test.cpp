@@ -132,6 +132,15 @@ TEST(RunDirectory, DifferencesCountKeysOnEitherSide) {
               ElementsAre("seed: not set there, 1 here", "cell.extra: true there, unknown here"));
 }
 
+TEST(RunDirectory, RunsOlderThanAKeyWentByItsDefault) {
+  RunConfig config = config_for("run");
+  GivenValues stored = read_flat_toml(to_toml(config), "config.toml");
+  stored.erase("average");
+  EXPECT_THAT(config_differences(stored, config), IsEmpty());
+  config.average = 0.5;
+  EXPECT_THAT(config_differences(stored, config), ElementsAre("average: not set there, 0.5 here"));
+}
+
 TEST(RunDirectory, DamagedConfigurationIsNamed) {
   const test::TempDir directory;
   const RunConfig config = config_for(directory / "run");

@@ -22,13 +22,14 @@ namespace nru::kernels {
 
 // The numbers of one update, rounded to float once.
 struct AdamStep {
-  float gradient_scale, beta1, rest1, beta2, rest2, root_correction2, eps, minus_step_size;
+  float gradient_scale, beta1, rest1, beta2, rest2, root_correction2, eps, minus_step_size,
+      average_rate;
 };
 
 // Some elements of all buffers.
 struct AdamBlock {
   const float* gradient;
-  float *parameter, *m, *v, *v_max;
+  float *parameter, *m, *v, *v_max, *average;
   int count;
 };
 
@@ -83,7 +84,13 @@ void adam_block(const AdamStep& s, const AdamBlock& b) {
     const auto change = hn::Div(hn::Mul(hn::Set(d, s.minus_step_size), m), denominator);
     store_first(d, m, n, b.m + i);
     store_first(d, v, n, b.v + i);
-    store_first(d, hn::Add(load_first(d, b.parameter + i, n), change), n, b.parameter + i);
+    const auto parameter = hn::Add(load_first(d, b.parameter + i, n), change);
+    store_first(d, parameter, n, b.parameter + i);
+    if (b.average) {
+      const auto average = load_first(d, b.average + i, n);
+      store_first(d, hn::MulAdd(hn::Set(d, s.average_rate), hn::Sub(parameter, average), average),
+                  n, b.average + i);
+    }
   }
 }
 
@@ -98,7 +105,7 @@ namespace {
 HWY_EXPORT(sum_of_squares);
 HWY_EXPORT(adam_block);
 
-constexpr std::int64_t kBlock = 16384;  // elements: all five buffers of a block fit the L2 cache
+constexpr std::int64_t kBlock = 16384;  // elements: all six buffers of a block fit the L2 cache
 
 int block_count(std::int64_t count) { return static_cast<int>((count + kBlock - 1) / kBlock); }
 
@@ -124,27 +131,36 @@ double clip_scale(double norm, double max_norm) {
   return scale > 1 ? 1 : scale;  // a NaN stays one
 }
 
-void adam_update(const AdamSettings& settings, std::int64_t step, float gradient_scale,
-                 const float* gradient, float* parameter, float* m, float* v, float* v_max,
-                 std::int64_t count, int threads) {
-  if (step < 1) throw std::invalid_argument("Adam counts its steps from 1");
-  if (settings.amsgrad && !v_max && count > 0)
+void check_buffers(const AdamSettings& settings, const AdamState& state) {
+  if (settings.amsgrad && !state.v_max)
     throw std::invalid_argument("AMSGrad needs a buffer for v_max");
-  if (!settings.amsgrad) v_max = nullptr;
+  if (settings.average > 0 && !state.average)
+    throw std::invalid_argument("the average of the parameters needs a buffer");
+}
+
+void adam_update(const AdamSettings& settings, std::int64_t step, float gradient_scale,
+                 const float* gradient, const AdamState& state, std::int64_t count, int threads) {
+  if (step < 1) throw std::invalid_argument("Adam counts its steps from 1");
+  if (count > 0) check_buffers(settings, state);
+  float* v_max = settings.amsgrad ? state.v_max : nullptr;
+  float* average = settings.average > 0 ? state.average : nullptr;
   const double correction1 = 1 - std::pow(settings.beta1, step);
   const double correction2 = 1 - std::pow(settings.beta2, step);
-  const AdamStep numbers{gradient_scale,
-                         static_cast<float>(settings.beta1),
-                         static_cast<float>(1 - settings.beta1),
-                         static_cast<float>(settings.beta2),
-                         static_cast<float>(1 - settings.beta2),
-                         static_cast<float>(std::sqrt(correction2)),
-                         static_cast<float>(settings.eps),
-                         static_cast<float>(-settings.learning_rate / correction1)};
+  const AdamStep numbers{
+      gradient_scale,
+      static_cast<float>(settings.beta1),
+      static_cast<float>(1 - settings.beta1),
+      static_cast<float>(settings.beta2),
+      static_cast<float>(1 - settings.beta2),
+      static_cast<float>(std::sqrt(correction2)),
+      static_cast<float>(settings.eps),
+      static_cast<float>(-settings.learning_rate / correction1),
+      static_cast<float>((1 - settings.average) / (1 - std::pow(settings.average, step)))};
   parallel_pieces(block_count(count), threads, [&](int i) {
     const std::int64_t at = i * kBlock;
     const AdamBlock block{
-        gradient + at,       parameter + at, m + at, v + at, v_max ? v_max + at : nullptr,
+        gradient + at,       state.parameter + at,         state.m + at,
+        state.v + at,        v_max ? v_max + at : nullptr, average ? average + at : nullptr,
         block_size(count, i)};
     HWY_DYNAMIC_DISPATCH(adam_block)(numbers, block);
   });

@@ -13,14 +13,16 @@ constexpr int kThreads = 256;
 
 unsigned ctas(long long count) { return static_cast<unsigned>((count + kThreads - 1) / kThreads); }
 
-__global__ void find_bad_kernel(const float* values, long long count, int* bad) {
+__global__ void find_bad_kernel(const float* values, long long count, int width, float limit,
+                                int* bad) {
   const long long i = static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x;
-  if (i < count && !isfinite(values[i])) *bad = 1;
+  if (i < count && !(fabsf(values[i]) <= limit)) bad[i / width] = 1;  // no NaN is below a limit
 }
 
-__global__ void reset_if_bad_kernel(float* values, long long count, float initial, const int* bad) {
+__global__ void reset_if_bad_kernel(float* values, long long count, int width, float initial,
+                                    const int* bad) {
   const long long i = static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x;
-  if (i < count && *bad) values[i] = initial;
+  if (i < count && bad[i / width]) values[i] = initial;
 }
 
 }  // namespace
@@ -32,21 +34,22 @@ DeviceState::DeviceState(const Program<float>& program, int batch, StreamHandle 
     parts_.push_back({part.width, static_cast<float>(part.initial), {}});
     pointers_.push_back(parts_.back().values.require(static_cast<std::size_t>(batch) * part.width));
   }
-  bad_.require(1);
+  bad_.require(batch);
   set({});
 }
 
-void DeviceState::mend() {
-  check(cudaMemsetAsync(bad_.data(), 0, sizeof(int), stream_), "clearing a flag");
+void DeviceState::mend(float limit) {
+  check(cudaMemsetAsync(bad_.data(), 0, bad_.bytes(), stream_), "clearing flags");
   for (const Part& part : parts_) {
     const long long count = static_cast<long long>(batch_) * part.width;
-    find_bad_kernel<<<ctas(count), kThreads, 0, stream_>>>(part.values.data(), count, bad_.data());
+    find_bad_kernel<<<ctas(count), kThreads, 0, stream_>>>(part.values.data(), count, part.width,
+                                                           limit, bad_.data());
     check_launch("find_bad", batch_, part.width);
   }
   for (const Part& part : parts_) {
     const long long count = static_cast<long long>(batch_) * part.width;
-    reset_if_bad_kernel<<<ctas(count), kThreads, 0, stream_>>>(part.values.data(), count,
-                                                               part.initial, bad_.data());
+    reset_if_bad_kernel<<<ctas(count), kThreads, 0, stream_>>>(
+        part.values.data(), count, part.width, part.initial, bad_.data());
     check_launch("reset_if_bad", batch_, part.width);
   }
 }

@@ -16,9 +16,9 @@ class DeviceState {
   // By state part: [batch, width]. A sequence may start from it and leave its final state there.
   const std::vector<float*>& parts() const { return pointers_; }
 
-  // Queues: a state with a number that is not finite, anywhere, becomes the initial one; it would
-  // spoil every later batch.
-  void mend();
+  // Queues: a row with a magnitude above the limit, or a number that is not finite, anywhere,
+  // becomes the initial one; it would spoil every later batch.
+  void mend(float limit);
 
   // Part by part; an empty list, or an empty part: the initial state.
   void set(const std::vector<std::vector<float>>& state);
@@ -34,7 +34,7 @@ class DeviceState {
   int batch_;
   std::vector<Part> parts_;
   std::vector<float*> pointers_;
-  Buffer<int> bad_;
+  Buffer<int> bad_;  // [batch]
 };
 
 }  // namespace nru::kernels::cuda

@@ -2,8 +2,6 @@
 
 #include <cuda_runtime.h>
 
-#include <stdexcept>
-
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/math.cuh"
 
@@ -12,7 +10,8 @@ namespace nru::kernels::cuda {
 struct Adam::Control {
   AdamReport report;
   // The numbers of the update in hand, rounded to float once.
-  float gradient_scale, beta1, rest1, beta2, rest2, root_correction2, eps, minus_step_size;
+  float gradient_scale, beta1, rest1, beta2, rest2, root_correction2, eps, minus_step_size,
+      average_rate;
   int apply;
   unsigned ended;  // CTAs, while the norm is being formed; zero otherwise
 };
@@ -33,13 +32,14 @@ __device__ inline double cta_sum(double x, double* scratch) {
   return scratch[0];
 }
 
-// Makes the numbers of the update, from the sum of all squares and 1 - beta^step.
+// Makes the numbers of the update, from the sum of all squares and 1 - d^step for the three decays.
 __device__ void decide(double sum, const double* loss, const AdamSettings& s, double max_norm,
                        const double* corrections, Adam::Control* control) {
   AdamReport& report = control->report;
   const double norm = sqrt(sum);
   report.norm = norm;
-  control->apply = isfinite(norm) && (!loss || isfinite(*loss));
+  const double most = report.caution.most_loss;
+  control->apply = isfinite(norm) && (!loss || (isfinite(*loss) && (most == 0 || *loss <= most)));
   if (!control->apply) {
     ++report.skipped;
     ++report.skipped_in_row;
@@ -55,7 +55,9 @@ __device__ void decide(double sum, const double* loss, const AdamSettings& s, do
   control->rest2 = static_cast<float>(1 - s.beta2);
   control->root_correction2 = static_cast<float>(sqrt(corrections[1]));
   control->eps = static_cast<float>(s.eps);
-  control->minus_step_size = static_cast<float>(-s.learning_rate / corrections[0]);
+  control->minus_step_size = static_cast<float>(
+      -ldexp(s.learning_rate, -static_cast<int>(report.caution.halvings)) / corrections[0]);
+  control->average_rate = static_cast<float>((1 - s.average) / corrections[2]);
 }
 
 // Sum of squares of each block of elements. The CTA that ends last adds them up, in order of the
@@ -64,7 +66,7 @@ __global__ void squares_kernel(const float* gradient, std::int64_t count, double
                                const double* loss, AdamSettings s, double max_norm,
                                Adam::Control* control) {
   __shared__ double scratch[kThreads];
-  __shared__ double corrections[2];
+  __shared__ double corrections[3];
   after_previous();
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kBlock + threadIdx.x;
   float g[kPerThread];
@@ -74,10 +76,10 @@ __global__ void squares_kernel(const float* gradient, std::int64_t count, double
     g[i] = at < count ? gradient[at] : 0.f;
   }
   // While these are on their way: the powers take long, and any CTA may be the last.
-  if (threadIdx.x == 32 || threadIdx.x == 64) {
-    const bool one = threadIdx.x == 32;
-    const double step = static_cast<double>(control->report.steps + 1);
-    corrections[one ? 0 : 1] = 1 - pow(one ? s.beta1 : s.beta2, step);
+  if (threadIdx.x == 32 || threadIdx.x == 64 || threadIdx.x == 96) {
+    const int which = threadIdx.x / 32 - 1;
+    const double decay = which == 0 ? s.beta1 : which == 1 ? s.beta2 : s.average;
+    corrections[which] = 1 - pow(decay, static_cast<double>(control->report.steps + 1));
   }
   double sum = 0;
 #pragma unroll
@@ -92,25 +94,30 @@ __global__ void squares_kernel(const float* gradient, std::int64_t count, double
 }
 
 // The order of the operations is that of the CPU.
-__global__ void adam_kernel(const Adam::Control* control, const float* gradient, float* parameter,
-                            float* m, float* v, float* v_max, std::int64_t count) {
+__global__ void adam_kernel(const Adam::Control* control, const float* gradient, AdamState state,
+                            std::int64_t count) {
   after_previous();
   if (!control->apply) return;
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= count) return;
   const float g = gradient[i] * control->gradient_scale;
-  const float m1 = fmaf(g, control->rest1, m[i] * control->beta1);
-  const float v1 = fmaf(control->rest2 * g, g, v[i] * control->beta2);
+  const float m1 = fmaf(g, control->rest1, state.m[i] * control->beta1);
+  const float v1 = fmaf(control->rest2 * g, g, state.v[i] * control->beta2);
   float second = v1;
-  if (v_max) {
-    const float largest = v_max[i];
+  if (state.v_max) {
+    const float largest = state.v_max[i];
     second = largest >= v1 ? largest : v1;
-    v_max[i] = second;
+    state.v_max[i] = second;
   }
   const float denominator = sqrtf(second) / control->root_correction2 + control->eps;
-  m[i] = m1;
-  v[i] = v1;
-  parameter[i] += control->minus_step_size * m1 / denominator;
+  state.m[i] = m1;
+  state.v[i] = v1;
+  const float parameter = state.parameter[i] + control->minus_step_size * m1 / denominator;
+  state.parameter[i] = parameter;
+  if (state.average) {
+    const float average = state.average[i];
+    state.average[i] = fmaf(control->average_rate, parameter - average, average);
+  }
 }
 
 }  // namespace
@@ -120,17 +127,17 @@ Adam::Adam(const AdamSettings& settings, double max_norm, StreamHandle stream)
   control_.require(1);
 }
 
-void Adam::update(const float* gradient, const double* loss, float* parameter, float* m, float* v,
-                  float* v_max, std::int64_t count) {
-  if (settings_.amsgrad && !v_max && count > 0)
-    throw std::invalid_argument("AMSGrad needs a buffer for v_max");
+void Adam::update(const float* gradient, const double* loss, AdamState state, std::int64_t count) {
   if (count == 0) return;
+  check_buffers(settings_, state);
+  if (!settings_.amsgrad) state.v_max = nullptr;
+  if (settings_.average == 0) state.average = nullptr;
   double* sums = sums_.require(blocks(count));
   launch("squares", count, 1, squares_kernel, {dim3(blocks(count)), dim3(kThreads)}, stream_,
          gradient, count, sums, loss, settings_, max_norm_, control_.data());
   const auto ctas = static_cast<unsigned>((count + kThreads - 1) / kThreads);
   launch("adam", count, 1, adam_kernel, {dim3(ctas), dim3(kThreads)}, stream_, control_.data(),
-         gradient, parameter, m, v, settings_.amsgrad ? v_max : nullptr, count);
+         gradient, state, count);
 }
 
 AdamReport Adam::report() {

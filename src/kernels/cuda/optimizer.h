@@ -12,9 +12,10 @@ namespace nru::kernels::cuda {
 
 struct AdamReport {
   std::int64_t steps = 0;           // updates applied
-  std::int64_t skipped = 0;         // updates skipped because loss or gradient was not finite
+  std::int64_t skipped = 0;         // updates skipped because of their loss or gradient
   std::int64_t skipped_in_row = 0;  // of those, the newest without one applied in between
   double norm = 0;                  // of the newest gradient, before clipping
+  Caution caution;                  // set by resume() alone
 };
 
 class Adam {
@@ -22,15 +23,14 @@ class Adam {
   // max_norm 0: never clip.
   Adam(const AdamSettings& settings, double max_norm, StreamHandle stream);
 
-  // One update of `count` values. All arrays are device memory; v_max may be null without AMSGrad.
-  // If the gradient's norm, or *loss (null: not looked at), is not finite, nothing changes and the
-  // update counts as skipped.
-  void update(const float* gradient, const double* loss, float* parameter, float* m, float* v,
-              float* v_max, std::int64_t count);
+  // One update of `count` values. All arrays are device memory. If the gradient's norm, or *loss
+  // (null: not looked at), is not finite, or the loss is larger than caution allows, nothing
+  // changes and the update counts as skipped.
+  void update(const float* gradient, const double* loss, AdamState state, std::int64_t count);
 
   AdamReport report();  // waits for the stream
   const AdamReport* device_report() const;
-  void resume(const AdamReport& earlier);  // the counters of a checkpoint
+  void resume(const AdamReport& earlier);  // to go on from these counters
 
   struct Control;  // what lies on the device
 

@@ -1,0 +1,78 @@
+#include "training/recovery.h"
+
+#include <nru/error.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace nru::training {
+
+void Recovery::add(std::optional<double> loss) {
+  if (loss) {
+    sum_ += *loss;
+    ++applied_;
+    in_row_ = 0;
+  } else {
+    ++skipped_;
+    longest_row_ = std::max(longest_row_, ++in_row_);
+  }
+}
+
+Recovery::Verdict Recovery::judge() {
+  const bool exploded = skipped_ > most_skipped || longest_row_ >= most_in_a_row;
+  mean_ = exploded ? INFINITY : sum_ / applied_;
+  sum_ = applied_ = skipped_ = longest_row_ = 0;
+  if (mean_ < guess_) {
+    failures_ = 0;
+    if (best_ && !(mean_ <= keep_within * *best_)) return Verdict::go_on;
+    halvings_ = std::max<std::int64_t>(halvings_ - 1, 0);
+    best_ = best_ ? std::min(*best_, mean_) : mean_;
+    return Verdict::keep;
+  }
+  return best_ || exploded ? recover() : Verdict::go_on;
+}
+
+Recovery::Verdict Recovery::recover() {
+  if (failures_ == most_failures) return Verdict::give_up;
+  ++failures_;
+  ++recoveries_;
+  in_row_ = 0;
+  if (!best_) return Verdict::start_anew;
+  halvings_ = std::min<std::int64_t>(halvings_ + 1, most_halvings);
+  return Verdict::go_back;
+}
+
+kernels::Caution Recovery::caution() const {
+  return {halvings_, (best_ ? skip_above : out_of_bounds) * guess_};
+}
+
+std::vector<double> Recovery::state() const {
+  const auto number = [](std::int64_t n) { return static_cast<double>(n); };
+  return {sum_,
+          applied_,
+          skipped_,
+          in_row_,
+          longest_row_,
+          mean_,
+          best_.value_or(INFINITY),
+          number(halvings_),
+          number(failures_),
+          number(recoveries_)};
+}
+
+void Recovery::restore(std::span<const double> state) {
+  if (state.size() != 10) throw Error("the recovery state of the checkpoint has the wrong size");
+  sum_ = state[0];
+  applied_ = state[1];
+  skipped_ = state[2];
+  in_row_ = state[3];
+  longest_row_ = state[4];
+  mean_ = state[5];
+  best_ = std::isinf(state[6]) ? std::nullopt : std::optional(state[6]);
+  const auto number = [&](int i) { return static_cast<std::int64_t>(state[i]); };
+  halvings_ = number(7);
+  failures_ = number(8);
+  recoveries_ = number(9);
+}
+
+}  // namespace nru::training
