@@ -31,6 +31,8 @@
 #define __forceinline__ inline
 #undef __launch_bounds__
 #define __launch_bounds__(...)
+#undef __noinline__
+#define __noinline__
 #undef __grid_constant__
 #define __grid_constant__
 
