@@ -24,11 +24,16 @@ Recovery::Verdict Recovery::judge() {
   sum_ = applied_ = skipped_ = longest_row_ = 0;
   if (mean_ < guess_) {
     failures_ = 0;
-    if (best_ && !(mean_ <= keep_within * *best_)) return Verdict::go_on;
-    halvings_ = std::max<std::int64_t>(halvings_ - 1, 0);
+    const bool keep = !best_ || mean_ <= keep_within * *best_;
+    if (keep || ++good_in_row_ == good_enough) {
+      halvings_ = std::max<std::int64_t>(halvings_ - 1, 0);
+      good_in_row_ = 0;
+    }
+    if (!keep) return Verdict::go_on;
     best_ = best_ ? std::min(*best_, mean_) : mean_;
     return Verdict::keep;
   }
+  good_in_row_ = 0;
   return best_ || exploded ? recover() : Verdict::go_on;
 }
 
@@ -56,12 +61,13 @@ std::vector<double> Recovery::state() const {
           mean_,
           best_.value_or(INFINITY),
           number(halvings_),
+          number(good_in_row_),
           number(failures_),
           number(recoveries_)};
 }
 
 void Recovery::restore(std::span<const double> state) {
-  if (state.size() != 10) throw Error("the recovery state of the checkpoint has the wrong size");
+  if (state.size() != 11) throw Error("the recovery state of the checkpoint has the wrong size");
   sum_ = state[0];
   applied_ = state[1];
   skipped_ = state[2];
@@ -71,8 +77,9 @@ void Recovery::restore(std::span<const double> state) {
   best_ = std::isinf(state[6]) ? std::nullopt : std::optional(state[6]);
   const auto number = [&](int i) { return static_cast<std::int64_t>(state[i]); };
   halvings_ = number(7);
-  failures_ = number(8);
-  recoveries_ = number(9);
+  good_in_row_ = number(8);
+  failures_ = number(9);
+  recoveries_ = number(10);
 }
 
 }  // namespace nru::training

@@ -13,7 +13,8 @@
 //   be about to explode.) From the first good window on, updates with more than twice the loss of a
 //   guess are skipped.
 // - A bad window after a good one (above a guess, or with many updates skipped): back to the
-//   weights kept, at half the learning rate, which doubles again whenever weights are kept.
+//   weights kept, at half the learning rate, which doubles again whenever weights are kept, or
+//   after five good windows in a row.
 // - Before the first good window a run may be bad as long as it likes; only losses of a million
 //   guesses are skipped, and many of them: the run starts anew from smaller initial weights.
 // As long as no loss is that bad, nothing changes.
@@ -38,6 +39,7 @@ class Recovery {
   static constexpr double keep_within = 1.1;    // of the best window
   static constexpr double shrink = 0.8;         // initial weights, each time
   static constexpr int most_halvings = 10;      // of the learning rate
+  static constexpr int good_enough = 5;         // windows in a row that undo one
   static constexpr int most_failures = 20;      // recoveries in a row without a good window
 
   enum class Verdict {
@@ -74,7 +76,9 @@ class Recovery {
   double in_row_ = 0, longest_row_ = 0;
   double mean_ = 0;
   std::optional<double> best_;  // of the good windows
-  std::int64_t halvings_ = 0, failures_ = 0, recoveries_ = 0;
+  std::int64_t halvings_ = 0;
+  std::int64_t good_in_row_ = 0;  // windows, since the last that was kept
+  std::int64_t failures_ = 0, recoveries_ = 0;
 };
 
 }  // namespace nru::training

@@ -47,6 +47,19 @@ TEST(Recovery, GoesBackWhereAWindowIsWorseThanAGuess) {
   EXPECT_EQ(recovery.caution().halvings, 0);
 }
 
+TEST(Recovery, FiveGoodWindowsInARowUndoAHalving) {
+  Recovery recovery(2.0);
+  window_of(recovery, 1.0);
+  window_of(recovery, 3.0);
+  for (int i = 0; i < 4; ++i) window_of(recovery, 1.5);
+  EXPECT_EQ(recovery.caution().halvings, 1);
+  window_of(recovery, 3.0);
+  for (int i = 0; i < 4; ++i) window_of(recovery, 1.5);
+  EXPECT_EQ(recovery.caution().halvings, 2);
+  window_of(recovery, 1.5);
+  EXPECT_EQ(recovery.caution().halvings, 1);
+}
+
 TEST(Recovery, TwentySkippedInARowAreAnOverflow) {
   Recovery recovery(2.0);
   window_of(recovery, 1.0);
