@@ -85,6 +85,7 @@ void Engine::mend(CarriedState& state, int rows) const {
 
 StepOutcome Engine::evaluate(const tasks::Batch& batch, std::vector<std::int32_t>* predictions) {
   const StepOutcome outcome = predict(batch, start(batch, evaluation_), next_, predictions);
+  mend(next_, batch.rows);
   evaluation_ = next_;
   return outcome;
 }

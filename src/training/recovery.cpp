@@ -18,22 +18,27 @@ void Recovery::add(std::optional<double> loss) {
   }
 }
 
+bool Recovery::learned() const { return best_ && *best_ < guess_; }
+
 Recovery::Verdict Recovery::judge() {
   const bool exploded = skipped_ > most_skipped || longest_row_ >= most_in_a_row;
   mean_ = exploded ? INFINITY : sum_ / applied_;
   sum_ = applied_ = skipped_ = longest_row_ = 0;
-  if (mean_ < guess_) {
-    failures_ = 0;
-    if (best_ && !(mean_ <= keep_within * *best_)) return Verdict::go_on;
+  if (exploded || (learned() && !(mean_ < guess_))) return recover();
+  failures_ = 0;
+  const bool keep = mean_ < keep_below * guess_ && (!best_ || mean_ <= keep_within * *best_);
+  if (keep || ++calm_in_row_ == calm_enough) {
     halvings_ = std::max<std::int64_t>(halvings_ - 1, 0);
-    best_ = best_ ? std::min(*best_, mean_) : mean_;
-    return Verdict::keep;
+    calm_in_row_ = 0;
   }
-  return best_ || exploded ? recover() : Verdict::go_on;
+  if (!keep) return Verdict::go_on;
+  best_ = best_ ? std::min(*best_, mean_) : mean_;
+  return Verdict::keep;
 }
 
 Recovery::Verdict Recovery::recover() {
   if (failures_ == most_failures) return Verdict::give_up;
+  calm_in_row_ = 0;
   ++failures_;
   ++recoveries_;
   in_row_ = 0;
@@ -43,7 +48,7 @@ Recovery::Verdict Recovery::recover() {
 }
 
 kernels::Caution Recovery::caution() const {
-  return {halvings_, (best_ ? skip_above : out_of_bounds) * guess_};
+  return {halvings_, (learned() ? skip_above : out_of_bounds) * guess_};
 }
 
 std::vector<double> Recovery::state() const {
@@ -56,12 +61,13 @@ std::vector<double> Recovery::state() const {
           mean_,
           best_.value_or(INFINITY),
           number(halvings_),
+          number(calm_in_row_),
           number(failures_),
           number(recoveries_)};
 }
 
 void Recovery::restore(std::span<const double> state) {
-  if (state.size() != 10) throw Error("the recovery state of the checkpoint has the wrong size");
+  if (state.size() != 11) throw Error("the recovery state of the checkpoint has the wrong size");
   sum_ = state[0];
   applied_ = state[1];
   skipped_ = state[2];
@@ -71,8 +77,9 @@ void Recovery::restore(std::span<const double> state) {
   best_ = std::isinf(state[6]) ? std::nullopt : std::optional(state[6]);
   const auto number = [&](int i) { return static_cast<std::int64_t>(state[i]); };
   halvings_ = number(7);
-  failures_ = number(8);
-  recoveries_ = number(9);
+  calm_in_row_ = number(8);
+  failures_ = number(9);
+  recoveries_ = number(10);
 }
 
 }  // namespace nru::training

@@ -8,14 +8,15 @@
 // back to weights that were good.
 //
 // Losses are judged against that of a guess, log(classes), in windows of 100 updates:
-// - A window below it is good. The weights it began with are kept if no window was better, or
-//   better by little only, so that a plateau keeps its newest. (Not those it ended with: they may
-//   be about to explode.) From the first good window on, updates with more than twice the loss of a
-//   guess are skipped.
-// - A bad window after a good one (above a guess, or with many updates skipped): back to the
-//   weights kept, at half the learning rate, which doubles again whenever weights are kept.
-// - Before the first good window a run may be bad as long as it likes; only losses of a million
-//   guesses are skipped, and many of them: the run starts anew from smaller initial weights.
+// - A window is bad if many of its updates were skipped, or if it is above a guess after there was
+//   one below: back to the weights kept, at half the learning rate.
+// - After any other the weights it began with are kept if no window was better, or better by little
+//   only, so that a plateau keeps its newest. (Not those it ended with: they may be about to
+//   explode.) Whenever weights are kept, and after five such windows in a row, the learning rate
+//   doubles again.
+// - Losses of a million guesses are skipped; of two, once a window was below one.
+// - A loss above a hundred guesses is not worth keeping. Where nothing is kept yet, a run starts
+//   anew from smaller initial weights instead of going back.
 // As long as no loss is that bad, nothing changes.
 #pragma once
 
@@ -30,15 +31,17 @@ namespace nru::training {
 
 class Recovery {
  public:
-  static constexpr int window = 100;            // updates
-  static constexpr int most_skipped = 50;       // of a window; more: it is bad
-  static constexpr int most_in_a_row = 20;      // of them in a row; so many: it is bad
-  static constexpr double skip_above = 2;       // guesses, once a window was good; before that:
+  static constexpr int window = 100;        // updates
+  static constexpr int most_skipped = 50;   // of a window; more: it is bad
+  static constexpr int most_in_a_row = 20;  // of them in a row; so many: it is bad
+  static constexpr double skip_above = 2;   // guesses, once a window was below one; before that:
   static constexpr double out_of_bounds = 1e6;  // guesses
+  static constexpr double keep_below = 100;     // guesses
   static constexpr double keep_within = 1.1;    // of the best window
   static constexpr double shrink = 0.8;         // initial weights, each time
   static constexpr int most_halvings = 10;      // of the learning rate
-  static constexpr int most_failures = 20;      // recoveries in a row without a good window
+  static constexpr int calm_enough = 5;         // windows in a row that undo one
+  static constexpr int most_failures = 20;      // recoveries in a row
 
   enum class Verdict {
     go_on,
@@ -67,14 +70,17 @@ class Recovery {
   bool operator==(const Recovery&) const = default;
 
  private:
+  bool learned() const;  // a window was below a guess
   Verdict recover();
 
   double guess_;
   double sum_ = 0, applied_ = 0, skipped_ = 0;  // of the window in hand
   double in_row_ = 0, longest_row_ = 0;
   double mean_ = 0;
-  std::optional<double> best_;  // of the good windows
-  std::int64_t halvings_ = 0, failures_ = 0, recoveries_ = 0;
+  std::optional<double> best_;  // of the windows whose weights were kept
+  std::int64_t halvings_ = 0;
+  std::int64_t calm_in_row_ = 0;  // windows that were neither bad nor kept
+  std::int64_t failures_ = 0, recoveries_ = 0;
 };
 
 }  // namespace nru::training

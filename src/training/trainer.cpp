@@ -71,7 +71,9 @@ Setup::Setup(const RunConfig& c)
       task(task_info->make(task_settings(c))),
       model(model_settings(c, *task)),
       parameters(*model),
-      engine(engine_of(c, model, parameters)) {}
+      engine(engine_of(c, model, parameters)) {
+  if (c.recover) engine->set_state_limit(kCarriedLimit);
+}
 
 Trainer::Trainer(const RunConfig& config, bool resume)
     : setup_(config),
@@ -82,7 +84,6 @@ Trainer::Trainer(const RunConfig& config, bool resume)
         if (config.recover) {
           state_.recovery.emplace(std::log(setup_.task->output_size()));
           state_.good = state_.window_start = optimizer_.snapshot();
-          setup_.engine->set_state_limit(kCarriedLimit);
         }
         if (std::filesystem::exists(paths().checkpoint())) {
           load_checkpoint(paths().checkpoint(), setup_.parameters, optimizer_, state_);

@@ -20,7 +20,9 @@ Verdict window_of(Recovery& recovery, double loss, int skipped = 0) {
 
 TEST(Recovery, KeepsTheBestAndWhatIsNear) {
   Recovery recovery(2.0);
-  EXPECT_EQ(window_of(recovery, 3.0), Verdict::go_on);  // worse than a guess: nothing to keep
+  EXPECT_EQ(window_of(recovery, 201.0), Verdict::go_on);  // nothing worth keeping
+  EXPECT_EQ(window_of(recovery, 3.0), Verdict::keep);
+  EXPECT_EQ(window_of(recovery, 9.0), Verdict::go_on);  // never below a guess: not bad, either
   EXPECT_EQ(window_of(recovery, 1.0), Verdict::keep);
   EXPECT_EQ(window_of(recovery, 1.05), Verdict::keep);   // a plateau keeps its newest
   EXPECT_EQ(window_of(recovery, 1.11), Verdict::go_on);  // 10 % of the best, not of the last
@@ -45,6 +47,19 @@ TEST(Recovery, GoesBackWhereAWindowIsWorseThanAGuess) {
   window_of(recovery, 0.8);
   window_of(recovery, 0.8);
   EXPECT_EQ(recovery.caution().halvings, 0);
+}
+
+TEST(Recovery, FiveCalmWindowsInARowUndoAHalving) {
+  Recovery recovery(2.0);
+  window_of(recovery, 1.0);
+  window_of(recovery, 3.0);
+  for (int i = 0; i < 4; ++i) window_of(recovery, 1.5);
+  EXPECT_EQ(recovery.caution().halvings, 1);
+  window_of(recovery, 3.0);
+  for (int i = 0; i < 4; ++i) window_of(recovery, 1.5);
+  EXPECT_EQ(recovery.caution().halvings, 2);
+  window_of(recovery, 1.5);
+  EXPECT_EQ(recovery.caution().halvings, 1);
 }
 
 TEST(Recovery, TwentySkippedInARowAreAnOverflow) {
@@ -81,10 +96,12 @@ TEST(Recovery, SkipsWhatIsBadByWhatTheRunHasReached) {
 TEST(Recovery, WithoutGoodWeightsARunMayBeBadButNotSkippedAllTheTime) {
   Recovery recovery(2.0);
   EXPECT_EQ(window_of(recovery, 1.9e6), Verdict::go_on);
-  EXPECT_EQ(window_of(recovery, 5.0, 19), Verdict::go_on);
+  EXPECT_EQ(window_of(recovery, 500.0, 19), Verdict::go_on);
   EXPECT_EQ(window_of(recovery, 5.0, 60), Verdict::start_anew);
   EXPECT_EQ(recovery.caution().halvings, 0);  // the weights are smaller, the steps are not
-  EXPECT_EQ(recovery.recoveries(), 1);
+  EXPECT_EQ(window_of(recovery, 5.0), Verdict::keep);
+  EXPECT_EQ(window_of(recovery, 5.0, 60), Verdict::go_back);
+  EXPECT_EQ(recovery.recoveries(), 2);
 }
 
 TEST(Recovery, GivesUpAfterTwentyThatDidNotHelp) {
