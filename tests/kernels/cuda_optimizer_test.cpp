@@ -78,7 +78,7 @@ TEST(CudaAdam, SkipsWhatIsNotFinite) {
   const Stream stream;
   AdamBuffers buffers(kCount);
   Adam adam({}, 1, stream.handle());
-  adam.resume({.steps = 7, .skipped = 3, .skipped_in_row = 0});
+  adam.resume({.steps = 7, .skipped = 3, .skipped_in_row = 0, .caution = {}});
   std::vector<double> loss{1.0};
   const auto update = [&](float gradient, double l) {
     buffers.gradient[4321] = gradient;
