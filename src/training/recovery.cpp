@@ -10,6 +10,7 @@ namespace nru::training {
 void Recovery::add(std::optional<double> loss) {
   if (loss) {
     sum_ += *loss;
+    worst_ = std::max(worst_, *loss);
     ++applied_;
     in_row_ = 0;
   } else {
@@ -23,10 +24,14 @@ bool Recovery::learned() const { return best_ && *best_ < guess_; }
 Recovery::Verdict Recovery::judge() {
   const bool exploded = skipped_ > most_skipped || longest_row_ >= most_in_a_row;
   mean_ = exploded ? INFINITY : sum_ / applied_;
-  sum_ = applied_ = skipped_ = longest_row_ = 0;
+  const double worst = worst_;
+  sum_ = worst_ = applied_ = skipped_ = longest_row_ = 0;
   if (exploded || (learned() && !(mean_ < guess_))) return recover();
   failures_ = 0;
-  const bool keep = mean_ < keep_below * guess_ && (!best_ || mean_ <= keep_within * *best_);
+  // From weights whose own losses would be skipped there is no way on.
+  const bool calm = mean_ >= guess_ || worst <= skip_above * guess_;
+  const bool keep =
+      calm && mean_ < keep_below * guess_ && (!best_ || mean_ <= keep_within * *best_);
   if (keep || ++calm_in_row_ == calm_enough) {
     halvings_ = std::max<std::int64_t>(halvings_ - 1, 0);
     calm_in_row_ = 0;
@@ -54,6 +59,7 @@ kernels::Caution Recovery::caution() const {
 std::vector<double> Recovery::state() const {
   const auto number = [](std::int64_t n) { return static_cast<double>(n); };
   return {sum_,
+          worst_,
           applied_,
           skipped_,
           in_row_,
@@ -67,19 +73,20 @@ std::vector<double> Recovery::state() const {
 }
 
 void Recovery::restore(std::span<const double> state) {
-  if (state.size() != 11) throw Error("the recovery state of the checkpoint has the wrong size");
+  if (state.size() != 12) throw Error("the recovery state of the checkpoint has the wrong size");
   sum_ = state[0];
-  applied_ = state[1];
-  skipped_ = state[2];
-  in_row_ = state[3];
-  longest_row_ = state[4];
-  mean_ = state[5];
-  best_ = std::isinf(state[6]) ? std::nullopt : std::optional(state[6]);
+  worst_ = state[1];
+  applied_ = state[2];
+  skipped_ = state[3];
+  in_row_ = state[4];
+  longest_row_ = state[5];
+  mean_ = state[6];
+  best_ = std::isinf(state[7]) ? std::nullopt : std::optional(state[7]);
   const auto number = [&](int i) { return static_cast<std::int64_t>(state[i]); };
-  halvings_ = number(7);
-  calm_in_row_ = number(8);
-  failures_ = number(9);
-  recoveries_ = number(10);
+  halvings_ = number(8);
+  calm_in_row_ = number(9);
+  failures_ = number(10);
+  recoveries_ = number(11);
 }
 
 }  // namespace nru::training

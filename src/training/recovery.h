@@ -12,8 +12,8 @@
 //   one below: back to the weights kept, at half the learning rate.
 // - After any other the weights it began with are kept if no window was better, or better by little
 //   only, so that a plateau keeps its newest. (Not those it ended with: they may be about to
-//   explode.) Whenever weights are kept, and after five such windows in a row, the learning rate
-//   doubles again.
+//   explode. Nor those of a window below a guess that had losses above two.) Whenever weights are
+//   kept, and after five such windows in a row, the learning rate doubles again.
 // - Losses of a million guesses are skipped; of two, once a window was below one.
 // - A loss above a hundred guesses is not worth keeping. Where nothing is kept yet, a run starts
 //   anew from smaller initial weights instead of going back.
@@ -74,7 +74,7 @@ class Recovery {
   Verdict recover();
 
   double guess_;
-  double sum_ = 0, applied_ = 0, skipped_ = 0;  // of the window in hand
+  double sum_ = 0, worst_ = 0, applied_ = 0, skipped_ = 0;  // of the window in hand
   double in_row_ = 0, longest_row_ = 0;
   double mean_ = 0;
   std::optional<double> best_;  // of the windows whose weights were kept

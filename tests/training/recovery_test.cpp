@@ -32,6 +32,16 @@ TEST(Recovery, KeepsTheBestAndWhatIsNear) {
   EXPECT_EQ(recovery.caution().halvings, 0);
 }
 
+// Its first updates would be skipped, over and over again.
+TEST(Recovery, KeepsNoWeightsThatTheirOwnWindowHadToMend) {
+  Recovery recovery(2.0);
+  recovery.add(4.1);
+  for (int i = 1; i < Recovery::window; ++i) recovery.add(1.0);
+  EXPECT_EQ(recovery.judge(), Verdict::go_on);
+  EXPECT_EQ(recovery.caution().most_loss, 2e6);
+  EXPECT_EQ(window_of(recovery, 1.0), Verdict::keep);
+}
+
 TEST(Recovery, GoesBackWhereAWindowIsWorseThanAGuess) {
   Recovery recovery(2.0);
   window_of(recovery, 1.0);

@@ -15,7 +15,7 @@ struct AdamReport {
   std::int64_t skipped = 0;         // updates skipped because of their loss or gradient
   std::int64_t skipped_in_row = 0;  // of those, the newest without one applied in between
   double norm = 0;                  // of the newest gradient, before clipping
-  Caution caution;                  // set by resume() alone
+  Caution caution = {};             // set by resume() alone
 };
 
 class Adam {
