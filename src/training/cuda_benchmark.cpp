@@ -63,9 +63,9 @@ double state_widths(const kernels::Program<float>& program) {
 }
 
 // The sizes of a row of ours, whatever the backend.
-Contender our_row(const Workload& w, const CellInfo& cell, const ModelSettings& settings,
+Contender our_row(const Workload& w, const CellInfo& cell, const Model& model,
                   const char* backend) {
-  const Model model(settings);
+  const ModelSettings settings = model_settings(w, cell);
   Contender c;
   c.row.cell = cell.name;
   c.row.backend = backend;
@@ -87,11 +87,10 @@ double relative_distance(const std::vector<float>& values, const std::vector<flo
 }
 
 // `exact`: the gradient of the row in float32, which comes first and leaves it there.
-Contender kernel_contender(const Workload& w, const CellInfo& cell, bool tf32,
+Contender kernel_contender(const Workload& w, const CellInfo& cell, const Model& model, bool tf32,
                            const tasks::Batch& batch, std::vector<float>& exact) {
-  const ModelSettings settings = model_settings(w, cell);
-  Contender c = our_row(w, cell, settings, "fused");
-  const auto update = std::make_shared<KernelUpdate>(settings, batch, tf32);
+  Contender c = our_row(w, cell, model, "fused");
+  const auto update = std::make_shared<KernelUpdate>(model_settings(w, cell), batch, tf32);
   update->update();
   c.row.path = update->path();
   if (tf32) {
@@ -113,7 +112,8 @@ Contender kernel_contender(const Workload& w, const CellInfo& cell, bool tf32,
   return c;
 }
 
-Contender reference_contender(const Workload& w, const CellInfo& cell, const tasks::Batch& batch) {
+Contender reference_contender(const Workload& w, const CellInfo& cell, const Model& model,
+                              const tasks::Batch& batch) {
   struct Network {
     Model model;
     TorchBatch batch;
@@ -136,9 +136,8 @@ Contender reference_contender(const Workload& w, const CellInfo& cell, const tas
       batch.loss(hidden(), model->output_weight(), model->output_bias()).backward();
     }
   };
-  const ModelSettings settings = model_settings(w, cell);
-  Contender c = our_row(w, cell, settings, "reference");
-  const auto network = std::make_shared<Network>(w, settings, batch);
+  Contender c = our_row(w, cell, model, "reference");
+  const auto network = std::make_shared<Network>(w, model_settings(w, cell), batch);
   c.update = [network] {
     at::globalContext().setAllowTF32CuBLAS(false);
     network->gradients();
@@ -157,18 +156,18 @@ std::vector<Contender> make_contenders(const Workload& w, const BenchOptions& op
   };
   for (const CellInfo& cell : cells()) {
     if (!wanted(options.cells, cell.name)) continue;
+    const Model model(model_settings(w, cell));
     if (wanted(options.backends, "fused")) {
-      const Model model(model_settings(w, cell));
       if (cuda::supports(*model->layer()->program<float>(0))) {
         std::vector<float> exact;
         for (const bool tf32 : {false, true})
-          all.push_back(kernel_contender(w, cell, tf32, batch, exact));
+          all.push_back(kernel_contender(w, cell, model, tf32, batch, exact));
       } else {
         note(fmt::format("no fused rows of {}: it has no CUDA kernels", cell.name));
       }
     }
     if (wanted(options.backends, "reference") && torch_there)
-      all.push_back(reference_contender(w, cell, batch));
+      all.push_back(reference_contender(w, cell, model, batch));
   }
   if (wanted(options.backends, "reference") && !torch_there)
     note("no reference rows: the torch of this build has no CUDA");

@@ -314,7 +314,7 @@ TEST_P(EitherWay, InspectsRunsWhoseFigureNeedsIt) {
   const auto made = fs::last_write_time(memory);
   ASSERT_EQ(nru(command()).code, 0);
   EXPECT_EQ(fs::last_write_time(memory), made);
-  fs::remove_all(memory.parent_path());
+  remove_tree(memory.parent_path());
   ASSERT_EQ(nru(command()).code, 0);
   EXPECT_TRUE(fs::exists(memory));
 }
@@ -325,7 +325,7 @@ TEST_F(Reproduce, DrawsOnATerminalOnly) {
   EXPECT_EQ(live.code, 0);
   EXPECT_THAT(live.out, AllOf(ContainsRegex("toy/nru-seed1 +[0-9,]+/3,000"),
                               HasSubstr("of 3 runs done, "), HasSubstr("\x1b[")));
-  fs::remove_all(place_ / "runs");
+  remove_tree(place_ / "runs");
   const Finished plain = nru(command());
   EXPECT_THAT(plain.err,
               AllOf(HasSubstr("toy/nru-seed1: done after 3,000 updates"), Not(HasSubstr("\x1b["))));

@@ -12,6 +12,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "support/remove_tree.h"
+
 namespace nru::test {
 
 // A fresh directory, removed with everything in it at the end of the scope.
@@ -24,10 +26,7 @@ class TempDir {
   }
   TempDir(const TempDir&) = delete;
   TempDir& operator=(const TempDir&) = delete;
-  ~TempDir() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
+  ~TempDir() { remove_tree(path_); }
   std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
   const std::filesystem::path& path() const { return path_; }
 

@@ -220,12 +220,12 @@ TEST(CudaRuns, SideBySideHaveTheSameBitsAsAlone) {
   }
 }
 
-// 120 hidden units and 40 rows: large enough for products on the tensor cores.
+// 200 hidden units, 100 rows and 120 steps: large enough for products on the tensor cores.
 TEST(CudaPrecision, Tf32StaysNearFloat32) {
   NRU_NEEDS_CUDA_DEVICE();
   const auto config = [](const std::string& precision) {
     return on_cuda(config_of({{"cell", "lstm"}, {"precision", precision}},
-                             {"task=copy", "lag=20", "batch_size=40", "cell.hidden_size=120"}));
+                             {"task=copy", "lag=100", "batch_size=100", "cell.hidden_size=200"}));
   };
   Network exact(config("float32")), rounded(config("tf32"));
   const tasks::Batch batch = batch_of(exact, 0, tasks::Split::train);
