@@ -1,0 +1,130 @@
+// The whole-sequence kernels (kernels/cuda/persistent.h): which path a size takes, and every design
+// of the table by the same rules as the table of all cells in cuda_sequence_test.cpp; and what that
+// table no longer reaches now that designs take its cells, their generic path.
+#include <gtest/gtest.h>
+
+#ifdef NRU_HAS_CUDA
+
+#include <optional>
+
+#include "cuda_compare.h"
+#include "cuda_design_cases.h"
+#include "kernels/cuda/units.h"
+
+namespace nru::kernels::cuda {
+namespace {
+
+std::string path(const CellCase& cell, int batch = 10) {
+  return path_of(*make_program<float>(cell), batch);
+}
+
+class CudaDesigns : public ::testing::TestWithParam<DesignCases> {
+ protected:
+  void SetUp() override {
+    NRU_NEEDS_CUDA_DEVICE();
+    if (GetParam().clusters && !has_clusters(0)) GTEST_SKIP() << "this GPU has no clusters";
+    stream_.emplace();
+  }
+  StreamHandle stream() const { return stream_->handle(); }
+
+  using Check = void (*)(const CellCase&, const RunCase&, const SequenceOptions&);
+  void for_cases(Check check) const {
+    for (const CellCase& cell : GetParam().cells) {
+      for (const RunCase& run : GetParam().runs) {
+        SCOPED_TRACE(cell.name + " " + run.name);
+        // What a design declines may be another one's.
+        const bool declined = cell.name.find("declined") != std::string::npos;
+        ASSERT_EQ(path(cell, run.batch) == GetParam().path, !declined);
+        if (!declined) check(cell, run, {.stream = stream()});
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+
+ private:
+  std::optional<Stream> stream_;
+};
+
+TEST_P(CudaDesigns, TrainIsAsCloseToDoubleAsTheCpu) { for_cases(expect_train_close_to_double); }
+
+TEST_P(CudaDesigns, BackwardIsAsCloseToDoubleAsTheCpu) {
+  for_cases(expect_backward_close_to_double);
+}
+
+TEST_P(CudaDesigns, TheSameRunTwiceAndAsAGraphHasTheSameBits) { for_cases(expect_repeats); }
+
+TEST_P(CudaDesigns, LongSequencesAgreeWithTheGenericPath) {
+  for (const CellCase& cell : GetParam().long_cells) {
+    for (const RunCase& run : GetParam().long_runs) {
+      SCOPED_TRACE(cell.name);
+      ASSERT_EQ(path(cell, run.batch), GetParam().path);
+      expect_agrees_with_the_generic_path(cell, run, stream());
+    }
+  }
+}
+
+TEST_P(CudaDesigns, ExtremeHeadsAreTreatedAsOnTheCpu) {
+  for (const NruShape& shape : GetParam().extremes) {
+    SCOPED_TRACE(testing::Message() << shape.memory << (shape.relu_heads ? " relu" : " linear"));
+    expect_extreme_heads_as_on_the_cpu(shape, stream());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, CudaDesigns, ::testing::ValuesIn(design_cases()),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(CudaPaths, TheGenericPathIsAsCloseToDouble) {
+  NRU_NEEDS_CUDA_DEVICE();
+  const Stream stream;
+  for (const CellCase& cell : cell_cases()) {
+    // The gradient of a direction of one number is pure rounding.
+    const bool one_number = cell.nru() && cell.nru()->memory == 1;
+    if (one_number || path(cell) == "generic") continue;
+    for (const RunCase& run : design_cases().front().runs) {
+      SCOPED_TRACE(cell.name + " " + run.name);
+      const SequenceOptions generic{.stream = stream.handle(), .whole_sequence = false};
+      expect_train_close_to_double(cell, run, generic);
+      expect_backward_close_to_double(cell, run, generic);
+    }
+  }
+}
+
+TEST(CudaPaths, TheSizeChoosesRows) {
+  const NruShape copy = nru_of(10, 80, 64, 4);
+  EXPECT_EQ(path({"", copy}), "rows");
+  EXPECT_EQ(path({"", copy}, 1), "rows");
+  EXPECT_EQ(path({"", nru_of(200, 128, 144, 4)}), "rows");
+  EXPECT_EQ(path({"", nru_of(1, 1, 1, 1)}), "rows");
+  EXPECT_NE(path({"", copy}, 100000), "rows");
+  for (bool NruShape::*option : {&NruShape::relu_heads, &NruShape::sum_heads,
+                                 &NruShape::heads_see_input, &NruShape::authors_overflow})
+    EXPECT_EQ(path({"", with(copy, option)}), "rows");
+}
+
+TEST(CudaPaths, WhatNoDesignTakesIsGeneric) {
+  const NruShape copy = nru_of(10, 80, 64, 4);
+  for (bool NruShape::*option :
+       {&NruShape::layer_norm, &NruShape::multiply_memory, &NruShape::general_write})
+    EXPECT_EQ(path({"", with(copy, option)}), "generic");
+  EXPECT_EQ(path({"", nru_of(200, 1000, 2500, 4)}), "generic");
+  EXPECT_EQ(path({"", nru_of(4, 9, 4, 9)}), "generic");  // heads that straddle rows
+  EXPECT_EQ(path({"", EurnnShape{.input = 10, .hidden = 64}}), "generic");
+}
+
+TEST(CudaPaths, TheSizeChoosesGroups) {
+  NRU_NEEDS_CUDA_DEVICE();
+  if (!has_clusters(0)) GTEST_SKIP() << "this GPU has no clusters";
+  const NruShape paper = nru_of(200, 1000, 576, 4);
+  EXPECT_EQ(path({"", paper}, 1), "groups");
+  EXPECT_EQ(path({"", paper}, 100000), "generic");
+  EXPECT_EQ(path({"", with(paper, &NruShape::layer_norm)}, 128), "generic");
+}
+
+}  // namespace
+}  // namespace nru::kernels::cuda
+
+#else
+
+TEST(CudaDesigns, AreBuilt) { GTEST_SKIP() << "built without CUDA"; }
+
+#endif
