@@ -10,54 +10,15 @@
 namespace nru::training {
 namespace {
 
-// A class to learn by heart; batches from `bad_from` on, up to `bad_to`, hold NaN.
-class Relapsing : public tasks::Task {
- public:
-  explicit Relapsing(const tasks::TaskSettings& settings)
-      : from_(get<std::int64_t>(settings.options, "bad_from")),
-        to_(get<std::int64_t>(settings.options, "bad_to")) {}
-
-  int input_size() const override { return 3; }
-  int output_size() const override { return 2; }
-  std::int64_t evaluation_batches(tasks::Split) const override { return 1; }
-  void make_batch(tasks::Split split, std::uint64_t index, tasks::Batch& batch) const override {
-    batch = {};
-    batch.steps = 4;
-    batch.rows = 2;
-    batch.targets.assign(8, 1);
-    batch.dense.assign(24, 0.1f * static_cast<float>(index % 7));
-    const auto at = static_cast<std::int64_t>(index);
-    if (split == tasks::Split::train && at >= from_ && at < to_) batch.dense[5] = std::nanf("");
-  }
-  tasks::Score score(const tasks::Batch&, std::span<const std::int32_t>) const override {
-    return {};
-  }
-
- private:
-  std::int64_t from_, to_;
-};
-
-const tasks::Registrar registrar([] {
-  tasks::TaskInfo info;
-  info.name = "relapsing";
-  info.summary = "breaks on demand";
-  info.options = {{"bad_from", std::int64_t{0}, "first bad batch", {}},
-                  {"bad_to", std::int64_t{0}, "first good one after it", {}}};
-  info.defaults.updates = 100;
-  info.size_class = "copy";
-  info.chrono_t_max = [](const tasks::TaskSettings&) { return 4; };
-  info.make = [](const tasks::TaskSettings& s) { return std::make_unique<Relapsing>(s); };
-  return info;
-}());
-
 class RecoveredRuns : public ::testing::TestWithParam<const char*> {
  protected:
   RunConfig config(const std::string& name, int updates, int bad_from, int bad_to) const {
     return config_of(
-        {{"task", "relapsing"}, {"cell", "lstm"}, {"out", directory_ / name}},
+        {{"task", "brittle"}, {"cell", "lstm"}, {"out", directory_ / name}},
         {"cell.hidden_size=5", "recover=true", std::string("device=") + GetParam(),
          "updates=" + std::to_string(updates), "task_options.bad_from=" + std::to_string(bad_from),
-         "task_options.bad_to=" + std::to_string(bad_to)});
+         "task_options.bad_count=" + std::to_string(bad_to - bad_from),
+         "task_options.one_class=true"});
   }
   struct Saved {
     std::vector<float> values, m, v;

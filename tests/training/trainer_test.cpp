@@ -253,50 +253,6 @@ TEST(Checkpoint, OfAnotherNetworkOrOptimizerIsRefused) {
 // ---- The run
 // --------------------------------------------------------------------------------------
 
-// Random numbers to classify; `bad_count` batches from `bad_from` on hold NaN.
-class Brittle : public tasks::Task {
- public:
-  explicit Brittle(const tasks::TaskSettings& settings)
-      : from_(get<std::int64_t>(settings.options, "bad_from")),
-        count_(get<std::int64_t>(settings.options, "bad_count")) {}
-
-  int input_size() const override { return 3; }
-  int output_size() const override { return 2; }
-  std::int64_t evaluation_batches(tasks::Split) const override { return 1; }
-  double baseline() const override { return std::log(2.0); }
-
-  void make_batch(tasks::Split split, std::uint64_t index, tasks::Batch& batch) const override {
-    batch = {};
-    batch.steps = 4;
-    batch.rows = 2;
-    batch.baseline = baseline();
-    batch.targets.assign(8, static_cast<int>(index % 2));
-    batch.dense.assign(24, 0.1f * static_cast<float>(index % 7));
-    const auto at = static_cast<std::int64_t>(index);
-    if (split == tasks::Split::train && at >= from_ && at < from_ + count_)
-      batch.dense[5] = std::nanf("");
-  }
-  tasks::Score score(const tasks::Batch&, std::span<const std::int32_t>) const override {
-    return {};
-  }
-
- private:
-  std::int64_t from_, count_;
-};
-
-const tasks::Registrar registrar([] {
-  tasks::TaskInfo info;
-  info.name = "brittle";
-  info.summary = "breaks on demand";
-  info.options = {{"bad_from", std::int64_t{30}, "first bad batch", {}},
-                  {"bad_count", std::int64_t{0}, "how many", {}}};
-  info.defaults.updates = 80;
-  info.size_class = "copy";
-  info.chrono_t_max = [](const tasks::TaskSettings&) { return 4; };
-  info.make = [](const tasks::TaskSettings& s) { return std::make_unique<Brittle>(s); };
-  return info;
-}());
-
 class Runs : public ::testing::Test {
  protected:
   RunConfig brittle(const std::string& name, int bad) const {
