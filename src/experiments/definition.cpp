@@ -42,8 +42,11 @@ bool left_out(const Experiment& experiment, const Variant& variant, const Select
          std::find(wanted.begin(), wanted.end(), variant.name) == wanted.end();
 }
 
-std::vector<std::int64_t> seeds_of(const Experiment& experiment, const Selection& selection) {
-  std::vector<std::int64_t> seeds = experiment.seeds;
+std::vector<std::int64_t> seeds_of(const Experiment& experiment, const std::string& cell,
+                                   const Selection& selection) {
+  const auto own = experiment.seeds_by_cell.find(cell);
+  std::vector<std::int64_t> seeds =
+      own == experiment.seeds_by_cell.end() ? experiment.seeds : own->second;
   if (selection.seeds) {
     seeds.clear();
     for (std::int64_t seed = 1; seed <= *selection.seeds; ++seed) seeds.push_back(seed);
@@ -133,7 +136,7 @@ std::vector<PlannedRun> plan(const Experiment& experiment, const Selection& sele
   for (const std::string& cell : cells) {
     for (const Variant& variant : experiment.variants) {
       if (left_out(experiment, variant, selection)) continue;
-      for (const std::int64_t seed : seeds_of(experiment, selection)) {
+      for (const std::int64_t seed : seeds_of(experiment, cell, selection)) {
         PlannedRun run;
         run.experiment = experiment.name;
         run.cell = cell;

@@ -17,8 +17,9 @@
 //   updates = 200000
 //   stop_when_settled = true
 //
-//   [run.nru]                             # optional: settings of one cell's runs
+//   [run.nru]                             # optional: settings of one cell's runs, and its seeds
 //   stop_when_settled = false
+//   seeds = [1, 2, 3, 4]
 //
 //   [quick]                               # laid over all else with --quick; also `cells`,
 //                                         # `seeds` and `variants`: fewer of them
@@ -111,6 +112,7 @@ struct Experiment {
   std::vector<std::string> uses;  // other experiments
   OptionMap run;                  // flat keys
   std::map<std::string, OptionMap> run_by_cell;
+  std::map<std::string, std::vector<std::int64_t>> seeds_by_cell;  // where they are not `seeds`
   OptionMap quick;                          // flat keys
   std::vector<std::string> quick_cells;     // empty: as without --quick
   std::vector<std::int64_t> quick_seeds;    // empty: the first seed

@@ -123,8 +123,13 @@ void read_run(Section& section, Experiment& experiment) {
                                       did_you_mean(name, experiment.cells)));
     }
     cells.insert(name);
-    const Section inner(*node.as_table(), fmt::format("[run.{}]", name), section.file());
-    experiment.run_by_cell[name] = settings_of(inner, {});
+    Section inner(*node.as_table(), fmt::format("[run.{}]", name), section.file());
+    experiment.run_by_cell[name] = settings_of(inner, {"seeds"});
+    if (const toml::node* seeds = inner.find("seeds")) {
+      experiment.seeds_by_cell[name] = inner.seeds("seeds");
+      if (experiment.seeds_by_cell[name].empty())
+        inner.fail(seeds, "there are no seeds; add some, or remove the line");
+    }
   }
   experiment.run = settings_of(section, cells);
   if (!experiment.run.contains("task")) section.fail(nullptr, "[run] has no task; add one");

@@ -131,6 +131,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadFile{"[1, 2]", "[1, 1]", "5: ", "1 is in seeds twice"},
         BadFile{"[1, 2]", "[1, -2]", "5: ", "0 or more"},
         BadFile{"seeds = [1, 2]", "", "1: ", "no seeds"},
+        BadFile{"epochs = 3", "seeds = []", "16: ", "no seeds"},
+        BadFile{"epochs = 3", "seeds = [3, 3]", "16: ", "3 is in seeds twice"},
         BadFile{"task = \"copy\"", "", "7: ", "[run] has no task"},
         BadFile{"lag = 100", "lga = 100", "9: ", "unknown setting 'lga'; did you mean 'lag'?"},
         BadFile{"lag = 100", "seed = 100", "9: ", "'seed' is not for an experiment to set"},
@@ -206,6 +208,14 @@ TEST(Plan, QuickMayTakeSomeVariants) {
 TEST(Plan, TakesAsManySeedsAsAskedFor) {
   EXPECT_THAT(plan(parse(kWhole), {.quick = false, .seeds = 5}), SizeIs(2 * 2 * 5));
   EXPECT_THAT(plan(parse(kWhole), {.quick = true, .seeds = 3}), SizeIs(2 * 3));
+}
+
+TEST(Plan, ACellMayHaveSeedsOfItsOwn) {
+  const Experiment e = parse(with("epochs = 3", "seeds = [3, 4, 5]"));
+  EXPECT_THAT(plan(e, {}), SizeIs(2 * 2 + 2 * 3));
+  EXPECT_THAT(directories(plan(e, {.quick = true, .seeds = {}})),
+              ElementsAre("copying/nru-m64-seed3", "copying/nru-m144-seed3"));
+  EXPECT_THAT(plan(e, {.quick = false, .seeds = 1}), SizeIs(2 * 2));
 }
 
 class Folder : public ::testing::Test {
