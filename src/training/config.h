@@ -65,6 +65,7 @@ struct RunConfig {
   double learning_rate = 1e-3;
   double clip_norm = 1.0;  // 0: no clipping
   bool amsgrad = false;
+  double adam_beta2 = 0.999;  // decay of the second moments
   double average = 0;    // decay of the weights' moving average, for evaluation; 0: none
   bool recover = false;  // go back to good weights where training explodes (recovery.h)
   std::int64_t log_every = 10;

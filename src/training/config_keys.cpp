@@ -43,6 +43,8 @@ const std::vector<RunKey>& table() {
       {"learning_rate", &RunConfig::learning_rate, "Adam's step size"},
       {"clip_norm", &RunConfig::clip_norm, "largest global gradient norm, 0 for no clipping"},
       {"amsgrad", &RunConfig::amsgrad, "Adam with the maximum of the second moments"},
+      {"adam_beta2", &RunConfig::adam_beta2,
+       "decay of Adam's second moments; 0.99 forgets old gradients ten times as fast"},
       {"average", &RunConfig::average,
        "evaluate a moving average of the weights: its decay per update, such as 0.999; 0 for none"},
       {"recover", &RunConfig::recover,

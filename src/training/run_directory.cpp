@@ -26,7 +26,7 @@ const std::set<std::string> kFreeToChange = {
     "threads", "out",    "checkpoint_every"};
 
 // Younger than some runs, which went by the defaults.
-const std::set<std::string> kLaterKeys = {"average", "recover"};
+const std::set<std::string> kLaterKeys = {"adam_beta2", "average", "recover"};
 
 bool is_default_of_later_key(const std::string& key, const OptionValue& value) {
   return kLaterKeys.contains(key) && value == flatten(RunConfig{}).at(key);

@@ -78,7 +78,7 @@ Setup::Setup(const RunConfig& c)
 Trainer::Trainer(const RunConfig& config, bool resume)
     : setup_(config),
       directory_(open_directory(config, resume)),
-      optimizer_({config.learning_rate, 0.9, 0.999, 1e-8, config.amsgrad, config.average},
+      optimizer_({config.learning_rate, 0.9, config.adam_beta2, 1e-8, config.amsgrad, config.average},
                  config.clip_norm, static_cast<int>(config.threads), setup_.parameters),
       metrics_([&] {
         if (config.recover) {

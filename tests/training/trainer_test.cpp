@@ -305,6 +305,24 @@ TEST_F(Runs, NineteenInARowAreSurvivedTwentyAreNot) {
   EXPECT_EQ(setup.parameters.first_non_finite(), "");
 }
 
+// After one update Adam's second moments are (1 - beta2) g^2.
+TEST_F(Runs, SecondMomentsDecayAsTheConfigurationSays) {
+  std::vector<float> moments[2];
+  for (const bool fast : {false, true}) {
+    const RunConfig config =
+        small_copy("lstm", {std::string("adam_beta2=") + (fast ? "0.9" : "0.999"), "updates=1",
+                            "out=" + (directory_ / (fast ? "fast" : "slow")).string()});
+    finish(config);
+    Network network(config);
+    Optimizer optimizer({}, 1.0, 1, network.parameters);
+    TrainingState state;
+    load_checkpoint(RunPaths{config.out}.checkpoint(), network.parameters, optimizer, state);
+    moments[fast] = optimizer.v();
+  }
+  const auto largest = std::max_element(moments[0].begin(), moments[0].end()) - moments[0].begin();
+  EXPECT_NEAR(moments[1][largest] / moments[0][largest], 0.1 / 0.001, 1e-2);
+}
+
 TEST_F(Runs, ATimeLimitLeavesNoTraceInWhatFollows) {
   RunConfig config = brittle("limited", 0);
   const RunConfig whole = brittle("whole", 0);
