@@ -88,6 +88,8 @@ std::vector<Experiment> load_experiments(const fs::path& folder) {
     experiments.push_back(parse_experiment(read_text_file(file, "experiment"), file));
     names.push_back(experiments.back().name);
   }
+  std::stable_partition(experiments.begin(), experiments.end(),
+                        [](const Experiment& e) { return !e.paper.empty(); });
   for (const Experiment& experiment : experiments) {
     for (const std::string& used : experiment.uses) {
       if (std::find(names.begin(), names.end(), used) == names.end()) {

@@ -3,7 +3,7 @@
 // the scheduler and the report read the same file.
 //
 //   title = "Copying memory, T = 100"
-//   paper = "Figure 2, left"              # where the paper shows it
+//   paper = "Figure 2, left"              # where the paper shows it; left out: nowhere
 //   figure = "curves"                     # FigureKind
 //   cells = ["rnn-orth", ..., "nru"]
 //   seeds = [1, 2, 3]
@@ -159,7 +159,8 @@ const char* to_string(CheckKind kind);
 // Throws nru::Error naming file, key and the fix. `text` is what the file holds.
 Experiment parse_experiment(const std::string& text, const std::filesystem::path& file);
 
-// All experiments of a folder, sorted by name; those named in `uses` must be there.
+// All experiments of a folder, sorted by name, those that are not in the paper last; those named in
+// `uses` must be there.
 std::vector<Experiment> load_experiments(const std::filesystem::path& folder);
 
 // The folder with the paper's experiments: `given` where it is not empty, else
