@@ -122,6 +122,42 @@ DesignCases gate_cases() {
   return design;
 }
 
+// Sizes around the numbers of a warp, and of the layers in shared memory; even and odd rows. The
+// epsilon is large: with the usual one, among so many units there are always some so near to zero
+// that rounding errors grow a thousandfold in their gradients (see the table of all cells, which
+// has it at small sizes).
+DesignCases eurnn_cases() {
+  const auto real = [](int n) { return EurnnShape{.input = 2, .hidden = n, .epsilon = 0.1}; };
+  const auto complex = [](int n) {
+    return EurnnShape{.input = 10, .hidden = n, .complex = true, .epsilon = 0.1};
+  };
+  EurnnShape sign = real(77);
+  sign.modrelu = ModRelu::sign;
+  DesignCases design{"eurnn", "rows", false, {}, {}, {}, {}, {}};
+  design.cells = {
+      {"real_5", real(5), 10},
+      {"real_33", real(33), 10},
+      {"real_64", real(64), 10},
+      {"real_65", real(65), 10},
+      {"real_513", real(513), 10},
+      {"real_1000", real(1000), 10},
+      {"real_1024", real(1024), 10},
+      {"real_1025_declined", real(1025)},
+      {"real_77_sign", sign},
+      {"complex_5", complex(5), 10},
+      {"complex_33", complex(33), 10},
+      {"complex_128", complex(128), 10},
+      {"complex_589", complex(589), 10},
+      {"complex_1000", complex(1000), 10},
+      {"complex_1024", complex(1024), 10},
+      {"complex_1025_declined", complex(1025)},
+  };
+  design.runs = {kOneStep, {"T12_B3_lengths_state", 12, 3, true, true}, kTwelveSteps};
+  design.long_cells = {{"real", real(1024)}, {"complex", complex(589)}};
+  for (bool lengths : {false, true}) design.long_runs.push_back({"", 120, 150, lengths, true});
+  return design;
+}
+
 DesignCases groups_cases() {
   const NruShape paper = with(nru_of(200, 1000, 576, 4), &NruShape::relu_heads);
   DesignCases design{"groups", "groups", true, {}, {}, {{"", paper}}, {}, {}};
@@ -152,7 +188,7 @@ NruShape with(NruShape shape, bool NruShape::*option) {
 
 const std::vector<DesignCases>& design_cases() {
   static const std::vector<DesignCases> designs = {rows_cases(), cluster_cases(), gate_cases(),
-                                                   groups_cases()};
+                                                   eurnn_cases(), groups_cases()};
   return designs;
 }
 

@@ -99,6 +99,8 @@ TEST(CudaPaths, TheSizeChoosesRows) {
   for (bool NruShape::*option : {&NruShape::relu_heads, &NruShape::sum_heads,
                                  &NruShape::heads_see_input, &NruShape::authors_overflow})
     EXPECT_EQ(path({"", with(copy, option)}), "rows");
+  for (bool complex : {false, true})
+    EXPECT_EQ(path({"", EurnnShape{.input = 1, .hidden = 1024, .complex = complex}}, 100), "rows");
 }
 
 TEST(CudaPaths, WhatNoDesignTakesIsGeneric) {
@@ -108,7 +110,8 @@ TEST(CudaPaths, WhatNoDesignTakesIsGeneric) {
     EXPECT_EQ(path({"", with(copy, option)}), "generic");
   EXPECT_EQ(path({"", nru_of(200, 1000, 2500, 4)}), "generic");
   EXPECT_EQ(path({"", nru_of(4, 9, 4, 9)}), "generic");  // heads that straddle rows
-  EXPECT_EQ(path({"", EurnnShape{.input = 10, .hidden = 64}}), "generic");
+  EXPECT_EQ(path({"", EurnnShape{.input = 10, .hidden = 1025}}), "generic");
+  EXPECT_EQ(path({"", GoruShape{.input = 10, .hidden = 64}}), "generic");
 }
 
 TEST(CudaPaths, TheSizeChoosesGroups) {

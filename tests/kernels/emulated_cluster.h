@@ -1,6 +1,6 @@
 // A cluster of CTAs on the CPU, thread by thread: for the kernels of src/kernels/cuda/cluster_*.cuh
-// (and, with emulated_group.h, groups_*.cuh) where there is no GPU, and to look for races that a
-// GPU's own pace may hide for years.
+// (and, with emulated_group.h, groups_*.cuh) and those of single CTAs, where there is no GPU, and
+// to look for races that a GPU's own pace may hide for years.
 //
 // Every thread is a fiber that runs until it has to wait for others: at an exchange of lanes, a
 // barrier, or bytes that are under way. Who goes on is drawn at random, and so is when a store into
@@ -38,17 +38,15 @@
 
 namespace nru::kernels::emulated {
 
-constexpr int kCtas = 4, kThreads = 256;
-constexpr int kWarpsOfCta = kThreads / 32;
+constexpr int kCtas = 4, kThreads = 256;  // unless told otherwise
 
 struct Fiber {
   ucontext_t context;
   std::vector<char> stack;
-  int cta = 0, thread = 0;
+  int cta = 0, thread = 0, warp = 0;  // warp: of all
   bool done = false;
   const std::function<bool()>* waits_for = nullptr;
   bool can_go_on() const { return !done && (!waits_for || (*waits_for)()); }
-  int warp() const { return cta * kWarpsOfCta + thread / 32; }
   int lane() const { return thread % 32; }
 };
 
@@ -92,14 +90,16 @@ class Cluster {
   static constexpr int kNobody = -1;
   static int whole_cta(int cta) { return -2 - cta; }
 
-  Cluster(int number, std::size_t shared_bytes, int held_back, unsigned seed, int ctas = kCtas)
+  Cluster(int number, std::size_t shared_bytes, int held_back, unsigned seed, int ctas = kCtas,
+          int threads = kThreads)
       : number_(number),
+        threads_(threads),
         held_back_(held_back),
         random_(seed),
         // What a kernel does not set itself is not a number.
         memory_(ctas,
                 std::vector<float4>(shared_bytes / sizeof(float4) + 1, float4{NAN, NAN, NAN, NAN})),
-        lanes_(ctas * kWarpsOfCta),
+        lanes_(ctas * threads / 32),
         ctas_(ctas),
         some_(ctas) {}
 
@@ -107,9 +107,9 @@ class Cluster {
   // when all have ended.
   bool run(const std::function<void()>& body) {
     body_ = body;
-    fibers_.resize(ctas() * kThreads);
+    fibers_.resize(ctas() * threads());
     running_ = this;
-    for (int i = 0; i < ctas() * kThreads; ++i) start(fibers_[i], i);
+    for (int i = 0; i < ctas() * threads(); ++i) start(fibers_[i], i);
     bool ended = false;
     while (!ended) {
       const long before = progress_;
@@ -136,6 +136,7 @@ class Cluster {
   const Fiber& fiber() const { return *fiber_; }
   int number() const { return number_; }
   int ctas() const { return static_cast<int>(ctas_.size()); }
+  int threads() const { return threads_; }  // of a CTA
   void wait_until(const std::function<bool()>& condition) {
     if (condition()) return;
     fiber_->waits_for = &condition;
@@ -146,7 +147,7 @@ class Cluster {
   // Every lane shows a value and gets f(the values of all).
   template <class F>
   auto exchange(std::uint64_t value, const F& f) {
-    Lanes& lanes = lanes_[fiber_->warp()];
+    Lanes& lanes = lanes_[fiber_->warp];
     const int set = lanes.turn[fiber_->lane()]++ & 1;
     wait_until([&] { return lanes.arrived[set] < 32 || lanes.left[set] == 32; });
     if (lanes.arrived[set] == 32) lanes.arrived[set] = lanes.left[set] = 0;
@@ -157,9 +158,9 @@ class Cluster {
     ++lanes.left[set];
     return result;
   }
-  void meet_cta() { meet(ctas_[fiber_->cta], kThreads); }
+  void meet_cta() { meet(ctas_[fiber_->cta], threads()); }
   void meet_first(int threads) { meet(some_[fiber_->cta], threads); }
-  void meet_cluster() { meet(all_, ctas() * kThreads); }
+  void meet_cluster() { meet(all_, ctas() * threads()); }
 
   std::uint32_t address_of(const void* p) const {
     const char* base = reinterpret_cast<const char*>(memory_[fiber_->cta].data());
@@ -175,8 +176,9 @@ class Cluster {
     swapcontext(&running_->fiber_->context, &running_->scheduler_);
   }
   void start(Fiber& fiber, int i) {
-    fiber.cta = i / kThreads;
-    fiber.thread = i % kThreads;
+    fiber.cta = i / threads();
+    fiber.thread = i % threads();
+    fiber.warp = i / 32;
     fiber.stack.resize(64 * 1024);
     getcontext(&fiber.context);
     fiber.context.uc_stack.ss_sp = fiber.stack.data();
@@ -185,7 +187,7 @@ class Cluster {
     makecontext(&fiber.context, enter, 0);
   }
   bool is_held_back(int warp) const {
-    return warp == held_back_ || whole_cta(warp / kWarpsOfCta) == held_back_;
+    return warp == held_back_ || whole_cta(32 * warp / threads()) == held_back_;
   }
   // Each warp gets on once, or those that are held back do; true if all threads have ended.
   bool round(bool held_back) {
@@ -226,7 +228,7 @@ class Cluster {
   }
 
   inline static Cluster* running_ = nullptr;
-  int number_, held_back_;
+  int number_, threads_, held_back_;
   std::mt19937 random_;
   std::function<void()> body_;
   std::vector<Fiber> fibers_;
@@ -251,6 +253,12 @@ inline Index block_index() {
   const Cluster& cluster = Cluster::running();
   return {cluster.number() * cluster.ctas() + cluster.fiber().cta, 0};
 }
+// An object and no macro: launches have members of the name blockDim.
+struct BlockSize {
+  struct Threads {
+    operator int() const { return Cluster::running().threads(); }
+  } x;
+};
 
 template <class T>
 T value_of_lane(T value, int lane) {
@@ -295,7 +303,7 @@ inline unsigned reduce_max(unsigned value) {
 #define __syncwarp() ::nru::kernels::emulated::ballot(true)
 #define __syncthreads() ::nru::kernels::emulated::Cluster::running().meet_cta()
 
-inline constexpr nru::kernels::emulated::Index blockDim{nru::kernels::emulated::kThreads, 1};
+inline constexpr nru::kernels::emulated::BlockSize blockDim{};
 
 inline void __threadfence() {}  // fibers take turns
 inline unsigned __float_as_uint(float x) {
@@ -310,6 +318,10 @@ inline float __uint_as_float(unsigned bits) {
 }
 inline float __int_as_float(int bits) { return __uint_as_float(static_cast<unsigned>(bits)); }
 inline float __log2f(float x) { return std::log2(x); }
+template <class T>
+T __ldg(const T* from) {
+  return *from;
+}
 template <class T>
 T atomicMax(T* at, T value) {
   return std::exchange(*at, std::max(*at, value));

@@ -14,7 +14,6 @@ inline void await_flags(const unsigned* flags, int count, unsigned value) {
   emulated::Cluster::running().wait_until(
       [&] { return std::all_of(flags, flags + count, [&](unsigned f) { return f >= value; }); });
 }
-inline void prefetch(const float*) {}
 inline float load_new(const float* from) { return *from; }
 inline float4 load_new4(const float* from) { return {from[0], from[1], from[2], from[3]}; }
 

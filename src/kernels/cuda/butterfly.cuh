@@ -80,25 +80,89 @@ __device__ inline float phase_product(float g_re, float g_im, float x_re, float 
   return g_im * x_re - g_re * x_im;
 }
 
+// The two numbers that a pair of a layer turns, and by what.
+template <int P>
+struct Pair {
+  Value<P> a, b;
+};
+struct PairAngles {
+  float2 theta, phi;  // phi: complex only
+};
+template <int P>
+__device__ inline PairAngles pair_angles(const Angles& angles, int index) {
+  const float2 theta = __ldg(angles.theta + index);
+  return {theta, P == 2 ? __ldg(angles.phi + index) : theta};
+}
+
+template <int P>
+__device__ inline void turn_pair(const PairAngles& angles, Pair<P>& x) {
+  if constexpr (P == 2) turn(angles.phi, x.b.part[0], x.b.part[1]);
+  for (int p = 0; p < P; ++p) turn(angles.theta, x.a.part[p], x.b.part[p]);
+}
+
+// From the layer's output y and its gradient g to its input; adds to the gradients of the angles.
+template <int P>
+__device__ inline void turn_pair_back(const PairAngles& angles, Pair<P>& y, Pair<P>& g,
+                                      float& d_theta, float& d_phi) {
+  float d = 0;
+  for (int p = 0; p < P; ++p) {
+    d += g.b.part[p] * y.a.part[p] - g.a.part[p] * y.b.part[p];
+    turn_back(angles.theta, y.a.part[p], y.b.part[p]);
+    turn_back(angles.theta, g.a.part[p], g.b.part[p]);
+  }
+  d_theta += d;
+  if constexpr (P == 2) {
+    turn_back(angles.phi, y.b.part[0], y.b.part[1]);
+    turn_back(angles.phi, g.b.part[0], g.b.part[1]);
+    d_phi += phase_product(g.b.part[0], g.b.part[1], y.b.part[0], y.b.part[1]);
+  }
+}
+
+// The diagonal of a complex butterfly, back; returns the gradient of the angle.
+__device__ inline float turn_phase_back(float2 omega, Value<2>& y, Value<2>& g) {
+  const float d = phase_product(g.part[0], g.part[1], y.part[0], y.part[1]);
+  turn_back(omega, y.part[0], y.part[1]);
+  turn_back(omega, g.part[0], g.part[1]);
+  return d;
+}
+
+// Numbers of x [P, size] in shared memory.
+template <int P>
+__device__ inline Value<P> load_value(const float* x, int size, int j) {
+  Value<P> value;
+  for (int p = 0; p < P; ++p) value.part[p] = x[p * size + j];
+  return value;
+}
+template <int P>
+__device__ inline void store_value(const Value<P>& value, float* x, int size, int j) {
+  for (int p = 0; p < P; ++p) x[p * size + j] = value.part[p];
+}
+template <int P>
+__device__ inline Pair<P> load_pair(const float* x, int size, int a, int b) {
+  return {load_value<P>(x, size, a), load_value<P>(x, size, b)};
+}
+template <int P>
+__device__ inline void store_pair(const Pair<P>& pair, float* x, int size, int a, int b) {
+  store_value(pair.a, x, size, a);
+  store_value(pair.b, x, size, b);
+}
+
 // x [P, n] in shared memory becomes Q x. Begins and ends with a barrier.
 template <int P>
 __device__ inline void butterfly_forward(const Wiring& w, const Angles& angles, float* x) {
-  float* im = x + w.n;  // complex only
   __syncthreads();
   for (int l = 0; l < w.layers; ++l) {
     for (int p = threadIdx.x; p < w.pairs[l]; p += blockDim.x) {
       const int a = lower(p, w.shift[l]), b = a + (1 << w.shift[l]);
-      const float2 theta = __ldg(angles.theta + w.first[l] + p);
-      if constexpr (P == 2) {
-        turn(__ldg(angles.phi + w.first[l] + p), x[b], im[b]);
-        turn(theta, im[a], im[b]);
-      }
-      turn(theta, x[a], x[b]);
+      Pair<P> pair = load_pair<P>(x, w.n, a, b);
+      turn_pair(pair_angles<P>(angles, w.first[l] + p), pair);
+      store_pair(pair, x, w.n, a, b);
     }
     __syncthreads();
   }
   if constexpr (P == 2) {
-    for (int j = threadIdx.x; j < w.n; j += blockDim.x) turn(__ldg(angles.omega + j), x[j], im[j]);
+    for (int j = threadIdx.x; j < w.n; j += blockDim.x)
+      turn(__ldg(angles.omega + j), x[j], x[w.n + j]);
     __syncthreads();
   }
 }
@@ -108,34 +172,26 @@ __device__ inline void butterfly_forward(const Wiring& w, const Angles& angles, 
 template <int P>
 __device__ inline void butterfly_backward(const Wiring& w, const Angles& angles, float* y, float* g,
                                           const AngleSums& sums) {
-  float *y_im = y + w.n, *g_im = g + w.n;
   __syncthreads();
   if constexpr (P == 2) {
     for (int j = threadIdx.x; j < w.n; j += blockDim.x) {
-      sums.omega[j] += phase_product(g[j], g_im[j], y[j], y_im[j]);
-      const float2 omega = __ldg(angles.omega + j);
-      turn_back(omega, y[j], y_im[j]);
-      turn_back(omega, g[j], g_im[j]);
+      Value<2> y_j = load_value<2>(y, w.n, j), g_j = load_value<2>(g, w.n, j);
+      sums.omega[j] += turn_phase_back(__ldg(angles.omega + j), y_j, g_j);
+      store_value(y_j, y, w.n, j);
+      store_value(g_j, g, w.n, j);
     }
     __syncthreads();
   }
   for (int l = w.layers; l-- > 0;) {
     for (int p = threadIdx.x; p < w.pairs[l]; p += blockDim.x) {
       const int a = lower(p, w.shift[l]), b = a + (1 << w.shift[l]), angle = w.first[l] + p;
-      const float2 theta = __ldg(angles.theta + angle);
-      float d_theta = g[b] * y[a] - g[a] * y[b];
-      turn_back(theta, y[a], y[b]);
-      turn_back(theta, g[a], g[b]);
-      if constexpr (P == 2) {
-        d_theta += g_im[b] * y_im[a] - g_im[a] * y_im[b];
-        turn_back(theta, y_im[a], y_im[b]);
-        turn_back(theta, g_im[a], g_im[b]);
-        const float2 phi = __ldg(angles.phi + angle);
-        turn_back(phi, y[b], y_im[b]);
-        turn_back(phi, g[b], g_im[b]);
-        sums.phi[angle] += phase_product(g[b], g_im[b], y[b], y_im[b]);
-      }
+      Pair<P> y_pair = load_pair<P>(y, w.n, a, b), g_pair = load_pair<P>(g, w.n, a, b);
+      float d_theta = 0, d_phi = 0;
+      turn_pair_back(pair_angles<P>(angles, angle), y_pair, g_pair, d_theta, d_phi);
+      store_pair(y_pair, y, w.n, a, b);
+      store_pair(g_pair, g, w.n, a, b);
       sums.theta[angle] += d_theta;
+      if constexpr (P == 2) sums.phi[angle] += d_phi;
     }
     __syncthreads();
   }

@@ -9,17 +9,12 @@
 #include "kernels/cuda/angles.h"
 #include "kernels/cuda/butterfly.cuh"
 #include "kernels/cuda/device_cell.h"
+#include "kernels/cuda/eurnn.cuh"
 
 namespace nru::kernels::cuda {
 namespace {
 
-constexpr int kH = 1, kZ = 2, kRe = 3;  // parts
-
-template <int P>  // parameters; 1: real, 2: complex
-struct Index {
-  static constexpr int kTheta = 0, kPhi = 1, kOmega = 2;  // phi and omega: complex only
-  static constexpr int kBias = P == 1 ? 2 : 4;
-};
+using eurnn::Index, eurnn::kH, eurnn::kZ, eurnn::kRe;
 
 struct Operands {
   ModRelu form;

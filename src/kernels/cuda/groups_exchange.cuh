@@ -38,11 +38,6 @@ __device__ inline float4 load_new4(const float* from) {
   return __ldcg(reinterpret_cast<const float4*>(from));
 }
 
-// From the device's memory to the second-level cache.
-__device__ inline void prefetch(const float* from) {
-  asm volatile("prefetch.global.L2 [%0];" ::"l"(from));
-}
-
 #endif
 
 }  // namespace nru::kernels::cuda

@@ -28,6 +28,7 @@ struct PersistentCall {
   int steps = 0, batch = 0;
   const int* ld = nullptr;                   // by part
   const float* const* parameters = nullptr;  // by parameter, as the caller stores them
+  const float* derived = nullptr;            // what DeviceCell::prepare made of them
   // By part: [steps + 1, batch, ld]. Slot 0 of a state part is the state before the first step;
   // step t belongs to slot t + 1. Before forward() slot t + 1 of a phase's part holds the share of
   // input and bias in its pre-activations; after it the part's values, as after the phase's

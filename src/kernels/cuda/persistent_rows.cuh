@@ -9,6 +9,7 @@
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/math.cuh"
 #include "kernels/cuda/persistent_rows.h"
+#include "kernels/cuda/steps.cuh"
 
 namespace nru::kernels::cuda {
 
@@ -221,9 +222,7 @@ __device__ inline void clear(float (&v)[kCount]) {
 
 // Steps of this CTA's row before it is finished.
 __device__ inline int steps_of_row(const RowsCall& c) {
-  if (!c.lengths) return c.steps;
-  const long long left = c.lengths[blockIdx.x] - c.begin;
-  return static_cast<int>(left < 0 ? 0 : left > c.steps ? c.steps : left);
+  return steps_before_end(c.lengths, blockIdx.x, c.begin, c.steps);
 }
 
 // The role's own value of one step: number `index` of this CTA's row in storage [.., batch, ld].

@@ -178,6 +178,7 @@ void Sequence::State::fill_persistent_call(const SequenceCall& call, const Steps
   whole->batch = steps.batch;
   whole->ld = ld.data();
   whole->parameters = call.inputs->parameters;
+  whole->derived = derived.data();
   whole->slots = current.data();
   whole->lengths = steps.lengths;
   whole->begin = steps.begin;

@@ -15,6 +15,13 @@ __device__ inline bool finished(const Steps& s, long long row) {
                   s.begin + static_cast<int>(row / s.batch));
 }
 
+// Steps of a row before it is finished, of the `steps` from `begin` on.
+__device__ inline int steps_before_end(const std::int64_t* lengths, int row, int begin, int steps) {
+  if (!lengths) return steps;
+  const long long left = lengths[row] - begin;
+  return static_cast<int>(left < 0 ? 0 : left > steps ? steps : left);
+}
+
 // Number i of the input of such a row, from numbers or symbols of the whole sequence. A finished
 // row's is zero: what lies there may be anything, NaN included.
 __device__ inline float input_value(const Steps& s, const float* dense, const std::int32_t* symbols,
