@@ -235,8 +235,8 @@ class GoruBackward : UnitCta<GoruBackwardMemory<T>> {
   }
 
  private:
-  // What the gradients of step t + 1 give to those of h there; and fetches what the time until they
-  // of step t have arrived will be used for.
+  // What step t + 1 gives to the gradient of h at step t. Also fetches what is worked on when step
+  // t has sent its gradients: then those of step t + 1 may be overwritten.
   __device__ __forceinline__ void step_after(int t, const float4* d) {
     if (in_first_half()) {
       fetch_row(t - 1);
@@ -260,7 +260,8 @@ class GoruBackward : UnitCta<GoruBackwardMemory<T>> {
     return this->sum(u.place) + number_at(s_.turned, u.j, at_.quad_lane);
   }
 
-  // h' of step t, and Q h'.
+  // h' of step t, and Q h': into the place of step t + 2, which nobody reads any more. Step t + 1,
+  // where warps may still be, reads the other one.
   __device__ __forceinline__ void fetch_row(int t) {
 #pragma unroll
     for (int j = 0; j < kBlocks; ++j) {
