@@ -103,6 +103,16 @@ DesignCases gate_cases() {
       {"janet_283", JanetShape{1, 283}},
       {"janet_288_beta", JanetShape{2, 288, 0.5}},
       {"janet_289_declined", JanetShape{1, 289}},
+      // With looser gradients: see the butterfly's sizes in sequence_cases.h.
+      {"goru_4", GoruShape{3, 4}, 10},
+      {"goru_5", GoruShape{3, 5}, 10},
+      {"goru_33_sign", GoruShape{10, 33, ModRelu::sign}},
+      {"goru_98", GoruShape{10, 98}, 10},
+      {"goru_112", GoruShape{3, 112}, 10},
+      {"goru_113_sign", GoruShape{3, 113, ModRelu::sign}},
+      {"goru_282", GoruShape{1, 282}, 10},
+      {"goru_288", GoruShape{2, 288}, 10},
+      {"goru_289_declined", GoruShape{1, 289}},
       {"sru_copy", SruShape{10, 60, 55, 16, scales}},
       {"sru_psmnist", SruShape{1, 150, 155, 50, scales}},
       {"sru_full", SruShape{2, 33, 160, 64, scales}},
@@ -114,9 +124,13 @@ DesignCases gate_cases() {
   };
   design.runs = {kOneStep, kTwoSteps, kTwelveSteps};
   design.long_cells = {
-      {"rnn", RnnShape{1, 400, false, true}}, {"rnn_tanh", RnnShape{1, 9, true}},
-      {"lstm", LstmShape{1, 200, true}},      {"gru", GruShape{1, 232}},
-      {"janet", JanetShape{1, 283}},          {"sru", SruShape{1, 150, 155, 50, scales}},
+      {"rnn", RnnShape{1, 400, false, true}},
+      {"rnn_tanh", RnnShape{1, 9, true}},
+      {"lstm", LstmShape{1, 200, true}},
+      {"gru", GruShape{1, 232}},
+      {"janet", JanetShape{1, 283}},
+      {"sru", SruShape{1, 150, 155, 50, scales}},
+      {"goru", GoruShape{1, 282}},
   };
   design.long_runs = {{"", 200, 101, false, true}};
   return design;

@@ -1,6 +1,6 @@
 // A cluster of CTAs on the CPU, thread by thread: for the kernels of src/kernels/cuda/cluster_*.cuh
-// (and, with emulated_group.h, groups_*.cuh) and those of single CTAs, where there is no GPU, and
-// to look for races that a GPU's own pace may hide for years.
+// and units_*.cuh (and, with emulated_group.h, groups_*.cuh) and those of single CTAs, where there
+// is no GPU, and to look for races that a GPU's own pace may hide for years.
 //
 // Every thread is a fiber that runs until it has to wait for others: at an exchange of lanes, a
 // barrier, or bytes that are under way. Who goes on is drawn at random, and so is when a store into
@@ -101,7 +101,8 @@ class Cluster {
                 std::vector<float4>(shared_bytes / sizeof(float4) + 1, float4{NAN, NAN, NAN, NAN})),
         lanes_(ctas * threads / 32),
         ctas_(ctas),
-        some_(ctas) {}
+        some_(ctas),
+        halves_(2 * ctas) {}
 
   // All threads run `body`; false if they wait for each other for ever, or something sent arrives
   // when all have ended.
@@ -160,6 +161,9 @@ class Cluster {
   }
   void meet_cta() { meet(ctas_[fiber_->cta], threads()); }
   void meet_first(int threads) { meet(some_[fiber_->cta], threads); }
+  void meet_half() {
+    meet(halves_[2 * fiber_->cta + fiber_->thread / (threads() / 2)], threads() / 2);
+  }
   void meet_cluster() { meet(all_, ctas() * threads()); }
 
   std::uint32_t address_of(const void* p) const {
@@ -238,6 +242,7 @@ class Cluster {
   std::vector<std::vector<float4>> memory_;  // by CTA
   std::vector<Lanes> lanes_;                 // by warp
   std::vector<Meeting> ctas_, some_;         // by CTA: all its threads, the first of them
+  std::vector<Meeting> halves_;              // by CTA and half of its threads
   Meeting all_;
   std::map<std::uint32_t, BytesBarrier> barriers_;
   std::vector<Parcel> parcels_;
@@ -275,7 +280,7 @@ T shuffle_xor(T value, int mask) {
   return value_of_lane(value, Cluster::running().fiber().lane() ^ mask);
 }
 template <class T>
-T shuffle(T value, int lane, int width) {
+T shuffle(T value, int lane, int width = 32) {
   return value_of_lane(value, Cluster::running().fiber().lane() / width * width + lane % width);
 }
 inline unsigned ballot(bool vote) {
@@ -296,7 +301,7 @@ inline unsigned reduce_max(unsigned value) {
 #define threadIdx (::nru::kernels::emulated::thread_index())
 #define blockIdx (::nru::kernels::emulated::block_index())
 #define __shfl_xor_sync(lanes, value, mask) ::nru::kernels::emulated::shuffle_xor(value, mask)
-#define __shfl_sync(lanes, value, lane, width) ::nru::kernels::emulated::shuffle(value, lane, width)
+#define __shfl_sync(lanes, value, ...) ::nru::kernels::emulated::shuffle(value, __VA_ARGS__)
 #define __ballot_sync(lanes, vote) ::nru::kernels::emulated::ballot(vote)
 #define __all_sync(lanes, vote) (::nru::kernels::emulated::ballot(vote) == 0xffffffffu)
 #define __reduce_max_sync(lanes, value) ::nru::kernels::emulated::reduce_max(value)
@@ -317,11 +322,11 @@ inline float __uint_as_float(unsigned bits) {
   return x;
 }
 inline float __int_as_float(int bits) { return __uint_as_float(static_cast<unsigned>(bits)); }
-inline float __log2f(float x) { return std::log2(x); }
 template <class T>
 T __ldg(const T* from) {
   return *from;
 }
+inline float __log2f(float x) { return std::log2(x); }
 template <class T>
 T atomicMax(T* at, T value) {
   return std::exchange(*at, std::max(*at, value));
@@ -346,6 +351,7 @@ inline std::uint32_t address_in(std::uint32_t address, int rank) {
   return emulated::address(rank, emulated::offset_of(address));
 }
 inline void cluster_barrier() { emulated::Cluster::running().meet_cluster(); }
+inline void meet_half() { emulated::Cluster::running().meet_half(); }  // units_butterfly.cuh
 
 class ByteBarrier {
  public:

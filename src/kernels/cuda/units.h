@@ -1,4 +1,4 @@
-// Cells of gates (RNN, LSTM, GRU, JANET, SRU) over a whole sequence in one kernel, for hidden
+// Cells of gates (RNN, LSTM, GRU, JANET, SRU, GORU) over a whole sequence in one kernel, for hidden
 // states of some hundred units: as for the NRU (cluster.h), a cluster of four CTAs keeps all
 // recurrent weights on chip and carries four rows of the batch through all steps. Each CTA owns a
 // quarter of the units; after every product the CTAs exchange what the next one reads.

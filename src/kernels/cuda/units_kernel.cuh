@@ -22,7 +22,7 @@
 
 namespace nru::kernels::cuda {
 
-#if __CUDA_ARCH__ >= 900
+#if NRU_CLUSTER_CODE
 
 // Sum over a quad of lanes; lane r gets row r.
 __device__ inline float quad_row_sum(float4 x) {
@@ -46,7 +46,7 @@ struct UnitProduct {
     return groups * ((units + kClusterCtas - 1) / kClusterCtas) <= kOutputs && inputs <= kInputs;
   }
 
-#if __CUDA_ARCH__ >= 900
+#if NRU_CLUSTER_CODE
   // `of(o, n)`: the weight of the CTA's output o and input n, zero where there is none.
   template <class F>
   __device__ __forceinline__ void load(float4* shared, const F& of) {
@@ -101,7 +101,7 @@ struct UnitMemory {
   alignas(16) std::uint64_t arrived[2];
 };
 
-#if __CUDA_ARCH__ >= 900
+#if NRU_CLUSTER_CODE
 
 // The part of a CTA in a number of units; at least one if there are four.
 struct UnitShare {
