@@ -167,7 +167,10 @@ DesignCases eurnn_cases() {
       {"complex_1025_declined", complex(1025)},
   };
   design.runs = {kOneStep, {"T12_B3_lengths_state", 12, 3, true, true}, kTwelveSteps};
-  design.long_cells = {{"real", real(1024)}, {"complex", complex(589)}};
+  // A small input: cuBLAS, which makes a large one's share, gives a window other last bits.
+  design.long_cells = {
+      {"real", real(1024)},
+      {"complex", EurnnShape{.input = 2, .hidden = 589, .complex = true, .epsilon = 0.1}}};
   for (bool lengths : {false, true}) design.long_runs.push_back({"", 120, 150, lengths, true});
   return design;
 }

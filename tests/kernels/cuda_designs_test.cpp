@@ -111,7 +111,7 @@ TEST(CudaPaths, WhatNoDesignTakesIsGeneric) {
   EXPECT_EQ(path({"", nru_of(200, 1000, 2500, 4)}), "generic");
   EXPECT_EQ(path({"", nru_of(4, 9, 4, 9)}), "generic");  // heads that straddle rows
   EXPECT_EQ(path({"", EurnnShape{.input = 10, .hidden = 1025}}), "generic");
-  EXPECT_EQ(path({"", GoruShape{.input = 10, .hidden = 64}}), "generic");
+  EXPECT_EQ(path({"", GoruShape{.input = 10, .hidden = 300}}), "generic");
 }
 
 TEST(CudaPaths, TheSizeChoosesGroups) {

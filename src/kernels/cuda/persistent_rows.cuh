@@ -33,8 +33,9 @@ struct Tile {
 };
 
 // Barriers between roles: those that make a vector arrive, those that need it wait, and its count
-// is that of both.
-enum Barrier { kFirstReady = 1, kSecondReady = 2, kThirdReady = 3 };
+// is that of both. All threads wait for kBegun, each role at a place of its own, which is why
+// __syncthreads() will not do there.
+enum Barrier { kFirstReady = 1, kSecondReady = 2, kThirdReady = 3, kBegun = 4 };
 
 __device__ inline void arrive(Barrier barrier, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(static_cast<int>(barrier)), "r"(threads) : "memory");

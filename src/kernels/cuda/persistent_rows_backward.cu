@@ -170,7 +170,7 @@ __global__ void __launch_bounds__(T::kThreads, 1)
     load_gradients(c, g);
     const int steps = steps_of_row(c);
     clear_finished<T>(c, steps);
-    __syncthreads();
+    await(kBegun, T::kThreads);
     return steps;
   };
   if (role == 0) {

@@ -161,7 +161,7 @@ __global__ void __launch_bounds__(T::kThreads, 1)
   const auto begin = [&] {
     after_previous();
     load_states(c, v);
-    __syncthreads();
+    await(kBegun, T::kThreads);
     return steps_of_row(c);
   };
   int steps;
