@@ -8,7 +8,10 @@ namespace nru::kernels::cuda {
 
 // ---- groups_exchange.cuh ----
 
-inline void meet_first(int threads) { emulated::Cluster::running().meet_first(threads); }
+template <int kThreads>
+void meet_first() {
+  emulated::Cluster::running().meet_first(kThreads);
+}
 inline void raise(unsigned* flag, unsigned value) { *flag = value; }
 inline void await_flags(const unsigned* flags, int count, unsigned value) {
   emulated::Cluster::running().wait_until(

@@ -50,10 +50,12 @@ class BackwardCta {
     if (threadIdx.x == 0) {
       pre_arrived_.initialise();
       m_arrived_.initialise();
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
       expect_pre();
       expect_m();
     }
-    __syncthreads();
     cluster_barrier();
   }
 

@@ -50,10 +50,12 @@ class ForwardCta {
     if (threadIdx.x == 0) {
       h_arrived_.initialise();
       u_arrived_.initialise();
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
       expect_h();
       expect_u();
     }
-    __syncthreads();
     clear(h_sums_);
     hidden_from_hidden_.multiply(s_.hidden_from_hidden, s_.h[1], h_sums_);
     cluster_barrier();

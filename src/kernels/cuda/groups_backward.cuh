@@ -145,7 +145,7 @@ class GroupsBackwardCta {
       d_m = b_.d_m + row * b_.of.ld_m;
     }
     if (d_m) load_gradient(d_m);
-    meet_first(kWriteThreads);
+    meet_first<kWriteThreads>();
     const HeadGradients<T> d = write.run(sizes, lanes, s_.d_m);
     float* to = b_.d_heads + here * b_.of.ld_heads;
 #pragma unroll

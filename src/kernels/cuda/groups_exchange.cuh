@@ -13,9 +13,10 @@ namespace nru::kernels::cuda {
 
 #if __CUDA_ARCH__ >= 900
 
-// The CTA's first `threads`.
-__device__ inline void meet_first(int threads) {
-  asm volatile("bar.sync 1, %0;" ::"r"(threads) : "memory");
+// The CTA's first threads.
+template <int kThreads>
+__device__ inline void meet_first() {
+  asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory");
 }
 
 // What the thread, and those it has met before, wrote is visible to who finds the flag at `value`.

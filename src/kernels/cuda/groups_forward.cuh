@@ -127,7 +127,7 @@ class GroupsForwardCta {
       values.alpha[s] = lanes.exists(s) ? load_new(u + lanes.head[s]) : 0.f;
     }
     T::Write::prepare(sizes, lanes, s_.rows[lanes.side], s_.Q[lanes.side], values, events);
-    meet_first(kWriteThreads);
+    meet_first<kWriteThreads>();
 #pragma unroll
     for (int i = 0; i < T::kMemoryEach; ++i) {
       const int e = threadIdx.x + kWriteThreads * i;

@@ -59,7 +59,7 @@ struct GroupPlace {
     if (threadIdx.x == 0) raise(flags + cta, value);
   }
   __device__ void announce_write(unsigned* flags, unsigned value) const {
-    meet_first(kWriteThreads);
+    meet_first<kWriteThreads>();
     if (threadIdx.x == 0) raise(flags + cta, value);
   }
   // Until columns `first` to `end` - 1 of a vector that CTAs share out are there.

@@ -210,7 +210,7 @@ class GroupProduct {
     }
 #pragma unroll
     for (int v = 0; v < 2; ++v) weights_[v] = at[v] + lane / 4 * kDepth + k;
-    __syncwarp();
+    __syncthreads();  // tiles reach into other warps' weights, for sums that are not used
     clear<0, kTiles>();
   }
 

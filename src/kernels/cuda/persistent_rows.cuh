@@ -33,15 +33,17 @@ struct Tile {
 };
 
 // Barriers between roles: those that make a vector arrive, those that need it wait, and its count
-// is that of both. All threads wait for kBegun, each role at a place of its own, which is why
+// is that of both. At kAll all threads wait, each role at a place of its own, which is why
 // __syncthreads() will not do there.
-enum Barrier { kFirstReady = 1, kSecondReady = 2, kThirdReady = 3, kBegun = 4 };
+enum Barrier { kFirstReady = 1, kSecondReady = 2, kThirdReady = 3, kAll = 4 };
 
-__device__ inline void arrive(Barrier barrier, int threads) {
-  asm volatile("bar.arrive %0, %1;" ::"r"(static_cast<int>(barrier)), "r"(threads) : "memory");
+template <Barrier kBarrier, int kThreads>
+__device__ inline void arrive() {
+  asm volatile("bar.arrive %0, %1;" ::"n"(static_cast<int>(kBarrier)), "n"(kThreads) : "memory");
 }
-__device__ inline void await(Barrier barrier, int threads) {
-  asm volatile("bar.sync %0, %1;" ::"r"(static_cast<int>(barrier)), "r"(threads) : "memory");
+template <Barrier kBarrier, int kThreads>
+__device__ inline void await() {
+  asm volatile("bar.sync %0, %1;" ::"n"(static_cast<int>(kBarrier)), "n"(kThreads) : "memory");
 }
 
 // Sums of kCount values over the lanes of a group. A lane ends up with the sum of one of them,

@@ -52,12 +52,12 @@ struct HiddenRole {
     d += last;
     clear(sum);
     for (int t = steps; t-- > 0;) {
-      await(kHeadsReady, T::kThreads);
+      await<kHeadsReady, T::kThreads>();
       from_heads.multiply_add(g.d_u, at, sum);
       const float d_a = relu_backward(h, group_sums(sum) + d);
       if (mine) g.d_a[own] = d_a;
-      await(kHiddenReady, 2 * T::kRole);
-      if (t > 0) arrive(kMemoryReady, T::kThreads);  // d_u has been read
+      await<kHiddenReady, 2 * T::kRole>();
+      if (t > 0) arrive<kMemoryReady, T::kThreads>();  // d_u has been read
       if (mine) c.d_a[row_offset(c, t, c.ld_h) + own] = d_a;
       d = arriving(t - 1);
       h = h_of(t - 1);
@@ -87,13 +87,13 @@ struct MemoryRole {
     for (int t = steps; t-- > 0;) {
       float sum[kEach];
       clear(sum);
-      await(kHeadsReady, T::kThreads);
+      await<kHeadsReady, T::kThreads>();
       from_heads.multiply_add(g.d_u, at, sum);
-      await(kHiddenReady, 2 * T::kRole);
+      await<kHiddenReady, 2 * T::kRole>();
       from_hidden.multiply_add(g.d_a, at, sum);
       D += group_sums(sum);
       if (mine) g.D[mine.index] = D;
-      if (t > 0) arrive(kMemoryReady, T::kThreads);
+      if (t > 0) arrive<kMemoryReady, T::kThreads>();
     }
     if (mine) c.gradient_m[row_offset(c, 0, c.ld_m) + mine.index] = D;
   }
@@ -129,7 +129,7 @@ __device__ void run_write(const RowsBackward& c, Gradients<T>& g, int steps) {
   prepare();
   load(steps - 2);
   for (int t = steps; t-- > 0;) {
-    if (t < steps - 1) await(kMemoryReady, T::kThreads);
+    if (t < steps - 1) await<kMemoryReady, T::kThreads>();
     if (kFast && ready.fits) {
       ready.finish(g.D, g.d_u);
     } else {
@@ -139,7 +139,7 @@ __device__ void run_write(const RowsBackward& c, Gradients<T>& g, int steps) {
       }
       general.finish(s, at, g.D, g.d_u);
     }
-    arrive(kHeadsReady, T::kThreads);
+    arrive<kHeadsReady, T::kThreads>();
     __syncwarp();
     float* kept = c.d_u + row_offset(c, t, c.ld_u);
     for (int j = at.lane; j < s.outputs; j += 32) kept[j] = g.d_u[j];
@@ -170,7 +170,7 @@ __global__ void __launch_bounds__(T::kThreads, 1)
     load_gradients(c, g);
     const int steps = steps_of_row(c);
     clear_finished<T>(c, steps);
-    await(kBegun, T::kThreads);
+    await<kAll, T::kThreads>();
     return steps;
   };
   if (role == 0) {

@@ -47,12 +47,12 @@ struct HiddenRole {
     clear(sum);
     from_hidden.multiply_add(v.h, at, sum);
     for (int t = 0; t < steps; ++t) {
-      await(kMemoryReady, T::kThreads);
+      await<kMemoryReady, T::kThreads>();
       from_memory.multiply_add(v.m, at, sum);
       const float h = relu(group_sums(sum) + x);
       if (mine) v.h[mine.index] = h;
-      await(kHiddenReady, 2 * T::kRole);
-      arrive(kHeadsReady, T::kThreads);  // m' has been read
+      await<kHiddenReady, 2 * T::kRole>();
+      arrive<kHeadsReady, T::kThreads>();  // m' has been read
       if (mine) {
         *slot = h;
         slot += step;
@@ -87,16 +87,16 @@ struct HeadsRole {
     for (int t = 0; t < steps; ++t) {
       float sum[kEach];
       clear(sum);
-      await(kMemoryReady, T::kThreads);
+      await<kMemoryReady, T::kThreads>();
       from_memory.multiply_add(v.m, at, sum);
-      await(kHiddenReady, 2 * T::kRole);
+      await<kHiddenReady, 2 * T::kRole>();
       from_hidden.multiply_add(v.h, at, sum);
       const float u = group_sums(sum) + x;
       if (mine) {
         v.u[mine.index] = u;
         *slot = u;  // before the write's warp may have to set it to zero
       }
-      arrive(kHeadsReady, T::kThreads);
+      arrive<kHeadsReady, T::kThreads>();
       if (mine) {
         slot += step;
         if (t + 1 < steps) x = *slot;
@@ -114,9 +114,9 @@ __device__ void run_write(const RowsForward& c, Vectors<T>& v, int steps) {
 #pragma unroll
   for (int j = 0; j < kEach; ++j) m[j] = lane + 32 * j < c.write.m ? v.m[lane + 32 * j] : 0.f;
   unsigned largest = 0;
-  if (steps > 0) arrive(kMemoryReady, T::kThreads);
+  if (steps > 0) arrive<kMemoryReady, T::kThreads>();
   for (int t = 0; t < steps; ++t) {
-    await(kHeadsReady, T::kThreads);
+    await<kHeadsReady, T::kThreads>();
     const bool written = kFast && write_forward_fast(c.write, v.u, v.terms, m);
     if (!written) {
       write_forward(c.write, v.u, c.u + row_offset(c, t + 1, c.ld_u),
@@ -126,7 +126,7 @@ __device__ void run_write(const RowsForward& c, Vectors<T>& v, int steps) {
     for (int j = 0; j < kEach; ++j) {
       if (lane + 32 * j < c.write.m) v.m[lane + 32 * j] = m[j];
     }
-    if (t + 1 < steps) arrive(kMemoryReady, T::kThreads);
+    if (t + 1 < steps) arrive<kMemoryReady, T::kThreads>();
     float* slot = c.m + row_offset(c, t + 1, c.ld_m) + lane;
 #pragma unroll
     for (int j = 0; j < kEach; ++j) {
@@ -161,7 +161,7 @@ __global__ void __launch_bounds__(T::kThreads, 1)
   const auto begin = [&] {
     after_previous();
     load_states(c, v);
-    await(kBegun, T::kThreads);
+    await<kAll, T::kThreads>();
     return steps_of_row(c);
   };
   int steps;
@@ -176,7 +176,7 @@ __global__ void __launch_bounds__(T::kThreads, 1)
     run_write<T, kFast>(c, v, steps);
   }
   if (steps == c.steps) return;
-  __syncthreads();
+  await<kAll, T::kThreads>();
   hold_states(c, v, steps);
 }
 

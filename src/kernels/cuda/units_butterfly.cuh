@@ -75,15 +75,18 @@ struct AngleSets {
   static constexpr int high(int pair) { return kLowSets + pair; }
 };
 
+__device__ inline bool in_first_half() { return threadIdx.x < kHalfThreads; }
+
 #ifndef NRU_EMULATED_CLUSTER
 // The four warps of a half.
 __device__ inline void meet_half() {
-  const int barrier = 1 + static_cast<int>(threadIdx.x) / kHalfThreads;
-  asm volatile("bar.sync %0, %1;" ::"r"(barrier), "n"(kHalfThreads) : "memory");
+  if (in_first_half()) {
+    asm volatile("bar.sync 1, %0;" ::"n"(kHalfThreads) : "memory");
+  } else {
+    asm volatile("bar.sync 2, %0;" ::"n"(kHalfThreads) : "memory");
+  }
 }
 #endif
-
-__device__ inline bool in_first_half() { return threadIdx.x < kHalfThreads; }
 
 // One number of a set.
 struct AngleSpot {

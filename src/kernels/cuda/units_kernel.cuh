@@ -171,13 +171,16 @@ class UnitCta {
   __device__ __forceinline__ void begin(int even, int odd) {
     even_bytes_ = even * sizeof(float4);
     odd_bytes_ = odd * sizeof(float4);
+    const ByteBarrier arrived_even(&s_.arrived[0]), arrived_odd(&s_.arrived[1]);
     if (threadIdx.x == 0) {
-      for (int i = 0; i < 2; ++i) {
-        ByteBarrier(&s_.arrived[i]).initialise();
-        ByteBarrier(&s_.arrived[i]).expect(i == 0 ? even_bytes_ : odd_bytes_);
-      }
+      arrived_even.initialise();
+      arrived_odd.initialise();
     }
     __syncthreads();
+    if (threadIdx.x == 0) {
+      arrived_even.expect(even_bytes_);
+      arrived_odd.expect(odd_bytes_);
+    }
     cluster_barrier();
   }
   // No CTA may end while others still send to it.
