@@ -13,6 +13,7 @@ constexpr double kClamp = 1e-12;            // v = f(.) / max(|f(.)|_5, kClamp)
 constexpr double kAuthorsLargest = 5.07e7;  // FLT_MAX^(1/5)
 
 constexpr std::int64_t kLargestProduct = 100'000'000;  // the kernels count rows in ints
+constexpr double kLargestScale = 1000;                 // of initial weights
 
 bool is_square(std::int64_t n) {
   const auto root = static_cast<std::int64_t>(std::llround(std::sqrt(static_cast<double>(n))));
@@ -59,6 +60,10 @@ struct Cell<NRUOptions> : CellOf<NRUOptions> {
           fmt::format("heads * memory_size must be at most {}, got heads = {} and memory_size = {}",
                       kLargestProduct, o.heads(), o.memory_size()));
     }
+    if (!(o.write_scale() >= 0 && o.write_scale() <= kLargestScale)) {
+      throw Error(
+          fmt::format("write_scale must be 0 to {}, got {}", kLargestScale, o.write_scale()));
+    }
     const std::int64_t factor = o.direction() == N::Direction::shared ? o.heads() : 1;
     if (o.direction() == N::Direction::full || is_square(factor * o.memory_size())) return;
     throw Error(
@@ -82,6 +87,7 @@ struct Cell<NRUOptions> : CellOf<NRUOptions> {
     o.memory_update(text("memory_update") == "multiply" ? N::MemoryUpdate::multiply
                                                         : N::MemoryUpdate::add);
     o.heads_see_input(get<bool>(map, "heads_see_input")).layer_norm(get<bool>(map, "layer_norm"));
+    o.write_scale(get<double>(map, "write_scale"));
   }
 
   template <class T>
@@ -153,6 +159,9 @@ struct Cell<NRUOptions> : CellOf<NRUOptions> {
     }
     init.linear(w("head_weight"), w("head_weight").size(1));
     init.linear(w("head_bias"), w("head_weight").size(1));
+    const torch::NoGradGuard no_grad;
+    for (const char* name : {"head_weight", "head_bias"})  // of alpha and beta
+      w(name).narrow(0, 0, 2 * options.heads()).mul_(options.write_scale());
   }
 };
 
@@ -187,7 +196,11 @@ const CellRegistrar registrar(cell_row<NRUImpl>({
                  "m = m' + the heads' sum, or m = m' * it, from a memory of ones",
                  {"add", "multiply"}},
                 {"heads_see_input", false, "heads read x_t too, as the paper's text says", {}},
-                {"layer_norm", false, "layer norm on the pre-activation of h", {}}},
+                {"layer_norm", false, "layer norm on the pre-activation of h", {}},
+                {"write_scale",
+                 1.0,
+                 "factor of alpha's and beta's initial weights; 0 for long sequences",
+                 {}}},
     .sizes = {{"copy",
                {{"hidden_size", std::int64_t{80}},
                 {"memory_size", std::int64_t{64}},

@@ -25,11 +25,13 @@ const std::set<std::string> kFreeToChange = {
     "updates", "epochs", "stop_when_solved", "stop_when_settled", "time_limit",
     "threads", "out",    "checkpoint_every"};
 
-// Younger than some runs, which went by the defaults.
-const std::set<std::string> kLaterKeys = {"adam_beta2", "average", "recover"};
+// Keys that are younger than some runs, and what those went by.
+const OptionMap kBefore = {
+    {"adam_beta2", 0.999}, {"average", 0.0}, {"cell.write_scale", 1.0}, {"recover", false}};
 
-bool is_default_of_later_key(const std::string& key, const OptionValue& value) {
-  return kLaterKeys.contains(key) && value == flatten(RunConfig{}).at(key);
+bool is_as_before(const std::string& key, const OptionValue& value) {
+  const auto found = kBefore.find(key);
+  return found != kBefore.end() && found->second == value;
 }
 
 // The first file of a run that lies in the directory, or an empty path.
@@ -100,7 +102,7 @@ std::vector<std::string> config_differences(const GivenValues& stored, const Run
     if (kFreeToChange.contains(key)) continue;
     const auto found = stored.find(key);
     if (found == stored.end()) {
-      if (is_default_of_later_key(key, value)) continue;
+      if (is_as_before(key, value)) continue;
       differences.push_back(fmt::format("{}: not set there, {} here", key, to_string(value)));
     } else if (to_string(found->second.value) != to_string(value)) {  // as text: nan equals nan
       differences.push_back(fmt::format("{}: {} there, {} here", key,

@@ -263,6 +263,18 @@ TEST(NruParameters, AreDrawnUniformlyByFanIn) {
   }
 }
 
+TEST(NruParameters, OfAlphaAndBetaAreScaled) {
+  const NRUOptions o = NRUOptions(3, 5).memory_size(16).heads(4);
+  NRU one(o), half(NRUOptions(o).write_scale(0.5));
+  const Weights as_published = drawn(*one), scaled = drawn(*half);
+  EXPECT_TRUE(torch::equal(scaled("weight"), as_published("weight")));
+  for (const char* name : {"head_weight", "head_bias"}) {
+    const Tensor all = as_published(name), now = scaled(name);
+    EXPECT_TRUE(torch::equal(now.slice(0, 0, 8), 0.5 * all.slice(0, 0, 8))) << name;
+    EXPECT_TRUE(torch::equal(now.slice(0, 8), all.slice(0, 8))) << name;
+  }
+}
+
 TEST(NruParameters, HaveTheDocumentedNamesAndShapes) {
   const auto shapes = [](const NRUOptions& o) { return parameter_shapes(*NRU(o)); };
   const NRUOptions o = NRUOptions(3, 5).memory_size(16).heads(4);  // r = 8: 2k + 4r = 40 head rows

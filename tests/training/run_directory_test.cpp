@@ -135,7 +135,8 @@ TEST(RunDirectory, DifferencesCountKeysOnEitherSide) {
 TEST(RunDirectory, RunsOlderThanAKeyWentByItsDefault) {
   RunConfig config = config_for("run");
   GivenValues stored = read_flat_toml(to_toml(config), "config.toml");
-  stored.erase("average");
+  for (const char* key : {"adam_beta2", "average", "cell.write_scale", "recover"})
+    stored.erase(key);
   EXPECT_THAT(config_differences(stored, config), IsEmpty());
   config.average = 0.5;
   EXPECT_THAT(config_differences(stored, config), ElementsAre("average: not set there, 0.5 here"));

@@ -21,7 +21,10 @@
 //   weight [H, I+H+M], bias [H]                    columns x, h', m'
 //   head_weight [2k+4r, (I+)H+M], head_bias        rows alpha, beta (k each), p, q, p~, q~ (r each)
 //   norm_weight, norm_bias [H]                     with layer_norm
-// all drawn from U(-1/sqrt(fan_in), 1/sqrt(fan_in)), biases too (norm_weight 1, norm_bias 0).
+// all drawn from U(-1/sqrt(fan_in), 1/sqrt(fan_in)), biases too (norm_weight 1, norm_bias 0), and
+// those of alpha and beta multiplied by write_scale. With the authors' 1 an untrained memory grows
+// by a few per cent a step, without bound on long sequences: alpha is linear in m. With 0 it stays
+// as it is until the heads learn to write.
 //
 // Where sources differ: the paper sums over heads and lets them see x_t; the authors' code, and
 // every published size, takes the mean and shows them [h; m'] only. The defaults follow the code.
@@ -60,6 +63,7 @@ struct NRUOptions : LayerOptions<NRUOptions> {
   NRU_OPTION(MemoryUpdate, memory_update, MemoryUpdate::add);
   NRU_OPTION(bool, heads_see_input, false);
   NRU_OPTION(bool, layer_norm, false);  // on the pre-activation of h
+  NRU_OPTION(double, write_scale, 1.0);
 };
 
 NRU_LAYER(NRU);
