@@ -64,6 +64,11 @@ struct Cell<NRUOptions> : CellOf<NRUOptions> {
       throw Error(
           fmt::format("write_scale must be 0 to {}, got {}", kLargestScale, o.write_scale()));
     }
+    if (o.write_scale() == 0 && o.head_activation() == N::HeadActivation::relu) {
+      throw Error(
+          "with write_scale = 0 ReLU heads would never learn to write: their gradient at 0 is 0; "
+          "choose a small write_scale, such as 0.1");
+    }
     const std::int64_t factor = o.direction() == N::Direction::shared ? o.heads() : 1;
     if (o.direction() == N::Direction::full || is_square(factor * o.memory_size())) return;
     throw Error(

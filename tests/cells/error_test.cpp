@@ -72,6 +72,9 @@ TEST(Sizes, MustBePositive) {
   EXPECT_ERROR(NRU(NRUOptions(3, 5).write_scale(-0.5)), HasSubstr("write_scale"),
                HasSubstr("-0.5"));
   EXPECT_ERROR(NRU(NRUOptions(3, 5).write_scale(std::nan(""))), HasSubstr("write_scale"));
+  EXPECT_ERROR(
+      NRU(NRUOptions(3, 5).write_scale(0).head_activation(NRUOptions::HeadActivation::relu)),
+      HasSubstr("ReLU heads"), HasSubstr("0.1"));
   EXPECT_ERROR(LSTM(LSTMOptions(-7, 5)), HasSubstr("input_size"), HasSubstr("-7"));
   EXPECT_ERROR(LSTM(LSTMOptions(3, 0)), HasSubstr("hidden_size"), HasSubstr("0"));
   EXPECT_ERROR(LSTM(LSTMOptions(3, 5).num_layers(0)), HasSubstr("num_layers"), HasSubstr("0"));

@@ -24,7 +24,7 @@
 // all drawn from U(-1/sqrt(fan_in), 1/sqrt(fan_in)), biases too (norm_weight 1, norm_bias 0), and
 // those of alpha and beta multiplied by write_scale. With the authors' 1 an untrained memory grows
 // by a few per cent a step, without bound on long sequences: alpha is linear in m. With 0 it stays
-// as it is until the heads learn to write.
+// as it is until the heads learn to write (ReLU heads never would: they take 0.1, say).
 //
 // Where sources differ: the paper sums over heads and lets them see x_t; the authors' code, and
 // every published size, takes the mean and shows them [h; m'] only. The defaults follow the code.
