@@ -106,6 +106,19 @@ inline void forward_and_backward(SequenceData<float>& data, kernels::Sequence<fl
   data.backward(sequence);
 }
 
+// One training call with nothing beside it.
+inline void expect_finite(const CellCase& cell, const RunCase& run,
+                          const SequenceOptions& options) {
+  SequenceData<float> data(cell, run);
+  data.first_step = 0;
+  Sequence sequence(data.program, options);
+  EXPECT_GT(train(data, sequence, options.stream).loss, 0);
+  for (const auto& gradients : data.parameter_gradients) {
+    for (float g : gradients) ASSERT_TRUE(std::isfinite(g));
+  }
+  for (float g : data.input_gradient) ASSERT_TRUE(std::isfinite(g));
+}
+
 // Those within the rows' lengths: what a finished row's output would be means nothing.
 template <class T>
 std::vector<std::int32_t> predictions_of(const SequenceData<T>& data) {

@@ -45,6 +45,15 @@ class CudaDesigns : public ::testing::TestWithParam<DesignCases> {
   std::optional<Stream> stream_;
 };
 
+// For tools that make each kernel slow, as CudaSequence.ShortRunsOfEveryCellAreFinite.
+TEST_P(CudaDesigns, ShortRunsAreFinite) {
+  for (const CellCase& cell : GetParam().cells) {
+    if (cell.name.find("declined") != std::string::npos) continue;
+    SCOPED_TRACE(cell.name);
+    expect_finite(cell, RunCase{"", 3, 6, false, true}, {.stream = stream()});
+  }
+}
+
 TEST_P(CudaDesigns, TrainIsAsCloseToDoubleAsTheCpu) { for_cases(expect_train_close_to_double); }
 
 TEST_P(CudaDesigns, BackwardIsAsCloseToDoubleAsTheCpu) {

@@ -82,7 +82,7 @@ __device__ inline float phase_product(float g_re, float g_im, float x_re, float 
 
 // The two numbers that a pair of a layer turns, and by what.
 template <int P>
-struct Pair {
+struct NumberPair {
   Value<P> a, b;
 };
 struct PairAngles {
@@ -95,14 +95,14 @@ __device__ inline PairAngles pair_angles(const Angles& angles, int index) {
 }
 
 template <int P>
-__device__ inline void turn_pair(const PairAngles& angles, Pair<P>& x) {
+__device__ inline void turn_pair(const PairAngles& angles, NumberPair<P>& x) {
   if constexpr (P == 2) turn(angles.phi, x.b.part[0], x.b.part[1]);
   for (int p = 0; p < P; ++p) turn(angles.theta, x.a.part[p], x.b.part[p]);
 }
 
 // From the layer's output y and its gradient g to its input; adds to the gradients of the angles.
 template <int P>
-__device__ inline void turn_pair_back(const PairAngles& angles, Pair<P>& y, Pair<P>& g,
+__device__ inline void turn_pair_back(const PairAngles& angles, NumberPair<P>& y, NumberPair<P>& g,
                                       float& d_theta, float& d_phi) {
   float d = 0;
   for (int p = 0; p < P; ++p) {
@@ -138,11 +138,11 @@ __device__ inline void store_value(const Value<P>& value, float* x, int size, in
   for (int p = 0; p < P; ++p) x[p * size + j] = value.part[p];
 }
 template <int P>
-__device__ inline Pair<P> load_pair(const float* x, int size, int a, int b) {
+__device__ inline NumberPair<P> load_pair(const float* x, int size, int a, int b) {
   return {load_value<P>(x, size, a), load_value<P>(x, size, b)};
 }
 template <int P>
-__device__ inline void store_pair(const Pair<P>& pair, float* x, int size, int a, int b) {
+__device__ inline void store_pair(const NumberPair<P>& pair, float* x, int size, int a, int b) {
   store_value(pair.a, x, size, a);
   store_value(pair.b, x, size, b);
 }
@@ -154,7 +154,7 @@ __device__ inline void butterfly_forward(const Wiring& w, const Angles& angles, 
   for (int l = 0; l < w.layers; ++l) {
     for (int p = threadIdx.x; p < w.pairs[l]; p += blockDim.x) {
       const int a = lower(p, w.shift[l]), b = a + (1 << w.shift[l]);
-      Pair<P> pair = load_pair<P>(x, w.n, a, b);
+      NumberPair<P> pair = load_pair<P>(x, w.n, a, b);
       turn_pair(pair_angles<P>(angles, w.first[l] + p), pair);
       store_pair(pair, x, w.n, a, b);
     }
@@ -185,7 +185,7 @@ __device__ inline void butterfly_backward(const Wiring& w, const Angles& angles,
   for (int l = w.layers; l-- > 0;) {
     for (int p = threadIdx.x; p < w.pairs[l]; p += blockDim.x) {
       const int a = lower(p, w.shift[l]), b = a + (1 << w.shift[l]), angle = w.first[l] + p;
-      Pair<P> y_pair = load_pair<P>(y, w.n, a, b), g_pair = load_pair<P>(g, w.n, a, b);
+      NumberPair<P> y_pair = load_pair<P>(y, w.n, a, b), g_pair = load_pair<P>(g, w.n, a, b);
       float d_theta = 0, d_phi = 0;
       turn_pair_back(pair_angles<P>(angles, angle), y_pair, g_pair, d_theta, d_phi);
       store_pair(y_pair, y, w.n, a, b);

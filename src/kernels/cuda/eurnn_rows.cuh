@@ -60,7 +60,7 @@ struct EurnnBackward : EurnnCall {
 
 // The lane's bit and the place in the pair change roles.
 template <int P>
-__device__ __forceinline__ void exchange(Pair<P>& x, int bit) {
+__device__ __forceinline__ void exchange(NumberPair<P>& x, int bit) {
   const bool upper = threadIdx.x & bit;
 #pragma unroll
   for (int p = 0; p < P; ++p) {
@@ -118,8 +118,8 @@ class EurnnRow {
   // The thread's numbers in a row [Q, n] of global memory, of a part's buffer: zero where there are
   // none.
   template <int Q>
-  __device__ __forceinline__ Pair<Q> load(const float* row) const {
-    Pair<Q> x{};
+  __device__ __forceinline__ NumberPair<Q> load(const float* row) const {
+    NumberPair<Q> x{};
 #pragma unroll
     for (int p = 0; p < Q; ++p, row += n_) {
       if (n_ % 2 == 0) {
@@ -135,7 +135,7 @@ class EurnnRow {
     return x;
   }
   template <int Q>
-  __device__ __forceinline__ void store(const Pair<Q>& x, float* row) const {
+  __device__ __forceinline__ void store(const NumberPair<Q>& x, float* row) const {
 #pragma unroll
     for (int p = 0; p < Q; ++p, row += n_) {
       if (n_ % 2 == 0) {
@@ -177,12 +177,12 @@ class EurnnRowForward : EurnnRow<P> {
 
   __device__ __forceinline__ void run() {
     const int steps = this->steps(c_);
-    Pair<P> h = this->template load<P>(c_.h + this->at(c_, 0, c_.ld_h)),
-            input = load_input(0, steps);
+    NumberPair<P> h = this->template load<P>(c_.h + this->at(c_, 0, c_.ld_h)),
+                  input = load_input(0, steps);
     for (int t = 0; t < steps; ++t) {
       multiply(h);
       if (c_.y) this->store(h, c_.y + this->at(c_, t, c_.ld_z));
-      Pair<P> z = h;
+      NumberPair<P> z = h;
 #pragma unroll
       for (int p = 0; p < P; ++p) {
         z.a.part[p] += input.a.part[p];
@@ -199,13 +199,14 @@ class EurnnRowForward : EurnnRow<P> {
   }
 
  private:
-  __device__ __forceinline__ Pair<P> load_input(int t, int steps) const {
+  __device__ __forceinline__ NumberPair<P> load_input(int t, int steps) const {
     if (t + kEurnnAhead < steps) this->ask_for(c_.z + this->at(c_, t + kEurnnAhead + 1, c_.ld_z));
-    return t < steps ? this->template load<P>(c_.z + this->at(c_, t + 1, c_.ld_z)) : Pair<P>{};
+    return t < steps ? this->template load<P>(c_.z + this->at(c_, t + 1, c_.ld_z))
+                     : NumberPair<P>{};
   }
 
   // x <- Q x
-  __device__ __forceinline__ void multiply(Pair<P>& x) {
+  __device__ __forceinline__ void multiply(NumberPair<P>& x) {
     __syncwarp();  // all lanes have read what is overwritten now
     store_pair(x, shared_, size_, this->own(), this->own() + 1);
     __syncthreads();
@@ -214,7 +215,7 @@ class EurnnRowForward : EurnnRow<P> {
       if (!this->has_layer(k)) continue;
       if (this->has_pair(k)) {
         const int a = lower(this->thread_, k), b = a + (1 << k);
-        Pair<P> pair = load_pair<P>(shared_, size_, a, b);
+        NumberPair<P> pair = load_pair<P>(shared_, size_, a, b);
         turn_pair(angle_[k], pair);
         store_pair(pair, shared_, size_, a, b);
       }
@@ -232,8 +233,8 @@ class EurnnRowForward : EurnnRow<P> {
     }
   }
 
-  __device__ __forceinline__ Pair<P> activate(const Pair<P>& z) {
-    Pair<P> h{};
+  __device__ __forceinline__ NumberPair<P> activate(const NumberPair<P>& z) {
+    NumberPair<P> h{};
     if (this->exists(0)) h.a = modrelu(c_.form, c_.eps, bias_[0], z.a);
     if (this->exists(1)) h.b = modrelu(c_.form, c_.eps, bias_[1], z.b);
 #pragma unroll
@@ -244,10 +245,10 @@ class EurnnRowForward : EurnnRow<P> {
     return h;
   }
 
-  __device__ __forceinline__ void keep_state(int t, const Pair<P>& h) const {
+  __device__ __forceinline__ void keep_state(int t, const NumberPair<P>& h) const {
     this->store(h, c_.h + this->at(c_, t + 1, c_.ld_h));
     if constexpr (P == 2) {
-      const Pair<1> re{{h.a.part[0]}, {h.b.part[0]}};
+      const NumberPair<1> re{{h.a.part[0]}, {h.b.part[0]}};
       this->store(re, c_.re + this->at(c_, t + 1, c_.ld_re));
     }
   }
@@ -270,8 +271,8 @@ class EurnnRowBackward : EurnnRow<P> {
   __device__ __forceinline__ void run() {
     const int steps = this->steps(c_);
     // A finished row adds nothing to any weight.
-    for (int t = steps; t < c_.steps; ++t) this->store(Pair<P>{}, dz_of(t));
-    Pair<P> g = final_gradient();
+    for (int t = steps; t < c_.steps; ++t) this->store(NumberPair<P>{}, dz_of(t));
+    NumberPair<P> g = final_gradient();
     load_kept(steps - 1);
     for (int t = steps - 1; t >= 0; --t) {
       g.a.part[0] += arriving_.a.part[0];
@@ -279,7 +280,7 @@ class EurnnRowBackward : EurnnRow<P> {
       if (this->exists(0)) d_bias_[0] += modrelu_backward(c_.form, c_.eps, bias_[0], z_.a, g.a);
       if (this->exists(1)) d_bias_[1] += modrelu_backward(c_.form, c_.eps, bias_[1], z_.b, g.b);
       this->store(g, dz_of(t));
-      Pair<P> y = y_;
+      NumberPair<P> y = y_;
       load_kept(t - 1);
       multiply_back(y, g);
     }
@@ -291,8 +292,8 @@ class EurnnRowBackward : EurnnRow<P> {
   __device__ __forceinline__ float* dz_of(int t) const { return c_.dz + this->at(c_, t, c_.ld_z); }
 
   // The caller's, whose rows may begin anywhere.
-  __device__ __forceinline__ Pair<P> final_gradient() const {
-    Pair<P> g{};
+  __device__ __forceinline__ NumberPair<P> final_gradient() const {
+    NumberPair<P> g{};
     if (!c_.final_h) return g;
     const float* row = c_.final_h + this->row_ * P * this->n_ + this->own();
 #pragma unroll
@@ -318,7 +319,7 @@ class EurnnRowBackward : EurnnRow<P> {
   }
 
   // From y = Q x and its gradient g to that of x.
-  __device__ __forceinline__ void multiply_back(Pair<P>& y, Pair<P>& g) {
+  __device__ __forceinline__ void multiply_back(NumberPair<P>& y, NumberPair<P>& g) {
     if constexpr (P == 2) {
       d_omega_[0] += turn_phase_back(omega_[0], y.a, g.a);
       d_omega_[1] += turn_phase_back(omega_[1], y.b, g.b);
@@ -344,7 +345,7 @@ class EurnnRowBackward : EurnnRow<P> {
   }
   __device__ __forceinline__ void layer_back(int k) {
     const int a = lower(this->thread_, k), b = a + (1 << k);
-    Pair<P> y = load_pair<P>(shared_, size_, a, b), g = load_pair<P>(shared_g_, size_, a, b);
+    NumberPair<P> y = load_pair<P>(shared_, size_, a, b), g = load_pair<P>(shared_g_, size_, a, b);
     turn_pair_back(angle_[k], y, g, d_theta_[k], d_phi_[k]);
     if (this->has_layer(k + 1)) store_pair(y, shared_, size_, a, b);  // nobody needs x itself
     store_pair(g, shared_g_, size_, a, b);
@@ -371,8 +372,8 @@ class EurnnRowBackward : EurnnRow<P> {
   const EurnnBackward& c_;
   float* const shared_g_;
   // Of the step to come:
-  Pair<P> y_{}, z_{};
-  Pair<1> arriving_{};
+  NumberPair<P> y_{}, z_{};
+  NumberPair<1> arriving_{};
   float d_theta_[kEurnnLayers]{}, d_phi_[kEurnnLayers]{}, d_omega_[2]{}, d_bias_[2]{};
 };
 
