@@ -23,6 +23,20 @@ struct Rows {
   float* data() { return values.data(); }
 };
 
+// [count - first, width]: without the padding and the first rows.
+inline std::vector<float> dense(Rows& rows, int width, std::size_t first = 0) {
+  std::vector<float> result;
+  for (std::size_t r = first; r < rows.values.size() / rows.ld; ++r)
+    for (int j = 0; j < width; ++j) result.push_back(rows.at(r, j));
+  return result;
+}
+
+template <class T>
+void near(const char* what, const std::vector<T>& got, const std::vector<float>& want,
+          double bound) {
+  EXPECT_LE(relative_distance(got, want), bound) << what;
+}
+
 // A case on the CPU, and its recurrence by the code of a CUDA kernel.
 class Emulation {
  public:
@@ -123,17 +137,8 @@ class Emulation {
             aux_.ld};
   }
 
-  static std::vector<float> dense(Rows& rows, int width) {
-    std::vector<float> result;
-    for (std::size_t r = 0; r < rows.values.size() / rows.ld; ++r)
-      for (int j = 0; j < width; ++j) result.push_back(rows.at(r, j));
-    return result;
-  }
   // Without the initial state.
-  std::vector<float> after(Rows& rows, int width) {
-    const std::vector<float> all = dense(rows, width);
-    return {all.begin() + static_cast<std::ptrdiff_t>(run_.batch) * width, all.end()};
-  }
+  std::vector<float> after(Rows& rows, int width) { return dense(rows, width, run_.batch); }
   float largest(Rows& rows, int width) {
     float result = 0;
     for (float x : after(rows, width)) result = std::max(result, std::abs(x));
@@ -160,11 +165,6 @@ class Emulation {
     for (int o = 0; o < outputs; ++o)
       for (int j = columns - wanted; j < columns; ++j) result.push_back(gradient[o * columns + j]);
     return result;
-  }
-
-  static void near(const char* what, const std::vector<float>& got, const std::vector<float>& want,
-                   double bound) {
-    EXPECT_LE(relative_distance(got, want), bound) << what;
   }
 
   NruShape shape_;

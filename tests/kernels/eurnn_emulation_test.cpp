@@ -17,13 +17,6 @@ using eurnn::Index;
 
 constexpr int kNobody = emulated::Cluster::kNobody;
 
-std::vector<float> dense(Rows& rows, int width, std::size_t first = 0) {
-  std::vector<float> result;
-  for (std::size_t r = first; r < rows.values.size() / rows.ld; ++r)
-    for (int j = 0; j < width; ++j) result.push_back(rows.at(r, j));
-  return result;
-}
-
 // A case on the CPU, and its recurrence by the code of the kernels.
 template <int P>
 class EurnnEmulation {
@@ -178,11 +171,6 @@ class EurnnEmulation {
       }
     }
     return sums;
-  }
-  template <class T>
-  static void near(const char* what, const std::vector<T>& got, const std::vector<float>& want,
-                   double bound) {
-    EXPECT_LE(relative_distance(got, want), bound) << what;
   }
 
   EurnnShape shape_;

@@ -116,12 +116,6 @@ class GoruEmulation {
       to.at(run_.batch + position, o) = static_cast<float>(sum);
     }
   }
-  static std::vector<float> dense(Rows& rows, int width) {
-    std::vector<float> result;
-    for (std::size_t r = 0; r < rows.values.size() / rows.ld; ++r)
-      for (int j = 0; j < width; ++j) result.push_back(rows.at(r, j));
-    return result;
-  }
   // Sums of [batch, size].
   std::vector<float> over_rows(const std::vector<float>& of_row) const {
     std::vector<float> sums(of_row.size() / run_.batch);
@@ -135,10 +129,6 @@ class GoruEmulation {
       for (int o = 0; o < outputs; ++o)
         for (int j = 0; j < width; ++j) sums[o * width + j] += double(d.at(p, o)) * x[p * ld + j];
     return {sums.begin(), sums.end()};
-  }
-  static void near(const char* what, const std::vector<float>& got, const std::vector<float>& want,
-                   double bound) {
-    EXPECT_LE(relative_distance(got, want), bound) << what;
   }
 
   GoruShape shape_;
