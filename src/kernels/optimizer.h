@@ -23,7 +23,18 @@ struct AdamSettings {
   double eps = 1e-8;
   bool amsgrad = false;
   double average = 0;  // decay per update of the parameters' moving average; 0: none is kept
+  // The step size falls linearly to zero over the last `annealed` of `steps` steps; 0: never.
+  std::int64_t steps = 0;
+  std::int64_t annealed = 0;
 };
+
+// The learning rate of a step, counted from 1. After the last it stays at that one's.
+constexpr double learning_rate_at(const AdamSettings& settings, std::int64_t step) {
+  const std::int64_t to_go = step < settings.steps ? settings.steps - step + 1 : 1;
+  if (to_go >= settings.annealed) return settings.learning_rate;
+  return settings.learning_rate * static_cast<double>(to_go) /
+         static_cast<double>(settings.annealed);
+}
 
 // How a run that has exploded goes on.
 struct Caution {
@@ -49,7 +60,8 @@ void check_buffers(const AdamSettings& settings, const AdamState& state);
 // One update, as torch::optim::Adam does it:
 //   g = gradient_scale * gradient;  m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2
 //   AMSGrad: v_max = max(v_max, v) takes the place of v below
-//   parameter -= lr / (1 - beta1^step) * m / (sqrt(v) / sqrt(1 - beta2^step) + eps)
+//   parameter -= learning_rate_at(step) / (1 - beta1^step) * m / (sqrt(v) / sqrt(1 - beta2^step) +
+//   eps)
 // and, with a decay d of the average,
 //   average += (1 - d) / (1 - d^step) * (parameter - average)
 // That is the moving average from zero on, divided by the weight of what is in it (as Adam does it

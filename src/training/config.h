@@ -66,6 +66,7 @@ struct RunConfig {
   double clip_norm = 1.0;  // 0: no clipping
   bool amsgrad = false;
   double adam_beta2 = 0.999;  // decay of the second moments
+  double anneal = 0;     // share of the run, at its end, over which the step size falls to zero
   double average = 0;    // decay of the weights' moving average, for evaluation; 0: none
   bool recover = false;  // go back to good weights where training explodes (recovery.h)
   std::int64_t log_every = 10;

@@ -45,6 +45,8 @@ const std::vector<RunKey>& table() {
       {"amsgrad", &RunConfig::amsgrad, "Adam with the maximum of the second moments"},
       {"adam_beta2", &RunConfig::adam_beta2,
        "decay of Adam's second moments; 0.99 forgets old gradients ten times as fast"},
+      {"anneal", &RunConfig::anneal,
+       "share of the run, at its end, over which the step size falls linearly to zero; 0 for none"},
       {"average", &RunConfig::average,
        "evaluate a moving average of the weights: its decay per update, such as 0.999; 0 for none"},
       {"recover", &RunConfig::recover,

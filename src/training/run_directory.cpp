@@ -21,13 +21,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::set<std::string> kFreeToChange = {
-    "updates", "epochs", "stop_when_solved", "stop_when_settled", "time_limit",
-    "threads", "out",    "checkpoint_every"};
+bool free_to_change(const std::string& key, const RunConfig& config) {
+  static const std::set<std::string> free = {
+      "stop_when_solved", "stop_when_settled", "time_limit", "threads", "out", "checkpoint_every"};
+  static const std::set<std::string> length = {"updates", "epochs"};  // what anneal goes by
+  return free.contains(key) || (config.anneal == 0 && length.contains(key));
+}
 
 // Keys that are younger than some runs, and what those went by.
-const OptionMap kBefore = {
-    {"adam_beta2", 0.999}, {"average", 0.0}, {"cell.write_scale", 1.0}, {"recover", false}};
+const OptionMap kBefore = {{"adam_beta2", 0.999},
+                           {"anneal", 0.0},
+                           {"average", 0.0},
+                           {"cell.write_scale", 1.0},
+                           {"recover", false}};
 
 bool is_as_before(const std::string& key, const OptionValue& value) {
   const auto found = kBefore.find(key);
@@ -99,7 +105,7 @@ std::vector<std::string> config_differences(const GivenValues& stored, const Run
   std::vector<std::string> differences;
   const OptionMap wanted = flatten(config);
   for (const auto& [key, value] : wanted) {
-    if (kFreeToChange.contains(key)) continue;
+    if (free_to_change(key, config)) continue;
     const auto found = stored.find(key);
     if (found == stored.end()) {
       if (is_as_before(key, value)) continue;

@@ -75,11 +75,32 @@ Setup::Setup(const RunConfig& c)
   if (c.recover) engine->set_state_limit(kCarriedLimit);
 }
 
+std::int64_t Setup::total_updates() const {
+  if (config.epochs == 0) return config.updates;
+  if (task->updates_per_epoch() == 0) {
+    throw Error(fmt::format("task {} makes its data without end and has no epochs; set updates=N",
+                            config.task));
+  }
+  return config.epochs * task->updates_per_epoch();
+}
+
+kernels::AdamSettings Setup::adam() const {
+  kernels::AdamSettings settings;
+  settings.learning_rate = config.learning_rate;
+  settings.beta2 = config.adam_beta2;
+  settings.amsgrad = config.amsgrad;
+  settings.average = config.average;
+  settings.steps = total_updates();
+  settings.annealed = std::llround(config.anneal * static_cast<double>(settings.steps));
+  return settings;
+}
+
 Trainer::Trainer(const RunConfig& config, bool resume)
     : setup_(config),
+      total_updates_(setup_.total_updates()),
       directory_(open_directory(config, resume)),
-      optimizer_({config.learning_rate, 0.9, config.adam_beta2, 1e-8, config.amsgrad, config.average},
-                 config.clip_norm, static_cast<int>(config.threads), setup_.parameters),
+      optimizer_(setup_.adam(), config.clip_norm, static_cast<int>(config.threads),
+                 setup_.parameters),
       metrics_([&] {
         if (config.recover) {
           state_.recovery.emplace(std::log(setup_.task->output_size()));
@@ -94,11 +115,6 @@ Trainer::Trainer(const RunConfig& config, bool resume)
                                  : MetricsWriter::create(paths().metrics());
       }()) {
   const std::int64_t per_epoch = setup_.task->updates_per_epoch();
-  if (config.epochs > 0 && per_epoch == 0) {
-    throw Error(fmt::format("task {} makes its data without end and has no epochs; set updates=N",
-                            config.task));
-  }
-  total_updates_ = config.epochs > 0 ? config.epochs * per_epoch : config.updates;
   evaluate_every_ = config.evaluate_every > 0 ? config.evaluate_every
                     : per_epoch > 0           ? per_epoch
                                               : total_updates_;

@@ -31,6 +31,9 @@ struct Setup {
   std::unique_ptr<Engine> engine;
 
   explicit Setup(const RunConfig& config);
+
+  std::int64_t total_updates() const;  // throws where epochs are asked of a task without any
+  kernels::AdamSettings adam() const;
 };
 
 class Trainer {
@@ -75,11 +78,11 @@ class Trainer {
   Result finish(RunStatus status, bool evaluate_splits);
 
   Setup setup_;
+  std::int64_t total_updates_;
   RunDirectory directory_;
   Optimizer optimizer_;
   TrainingState state_;
   MetricsWriter metrics_;
-  std::int64_t total_updates_ = 0;
   std::int64_t evaluate_every_ = 0;
   std::unique_ptr<Updater> updater_;
   std::vector<UpdateOutcome> outcomes_;

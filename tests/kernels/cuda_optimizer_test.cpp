@@ -33,7 +33,8 @@ TEST(CudaAdam, EqualsTheCpu) {
     for (bool amsgrad : {false, true}) {
       for (double max_norm : {0.0, 0.5}) {
         SCOPED_TRACE(testing::Message() << count << ", " << amsgrad << ", " << max_norm);
-        const AdamSettings settings{.learning_rate = 1e-2, .amsgrad = amsgrad, .average = 0.7};
+        const AdamSettings settings{
+            .learning_rate = 1e-2, .amsgrad = amsgrad, .average = 0.7, .steps = 5, .annealed = 3};
         const Stream stream;
         AdamBuffers host(count), device(count);
         Adam adam(settings, max_norm, stream.handle());

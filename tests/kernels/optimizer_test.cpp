@@ -1,6 +1,7 @@
 // Adam, AMSGrad, the gradient's norm and clipping against plain float64 versions of their formulas.
 #include "kernels/optimizer.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -101,6 +102,7 @@ struct DoubleState {
   }
 
   void update(const AdamSettings& s, int step, float scale, const std::vector<float>& gradient) {
+    const double rate = learning_rate_at(s, step);
     for (std::size_t i = 0; i < parameter.size(); ++i) {
       const double g = double(scale) * gradient[i];
       m[i] = s.beta1 * m[i] + (1 - s.beta1) * g;
@@ -108,7 +110,7 @@ struct DoubleState {
       v_max[i] = std::max(v_max[i], v[i]);
       const double second = s.amsgrad ? v_max[i] : v[i];
       const double denominator = std::sqrt(second) / std::sqrt(1 - std::pow(s.beta2, step)) + s.eps;
-      parameter[i] -= s.learning_rate / (1 - std::pow(s.beta1, step)) * m[i] / denominator;
+      parameter[i] -= rate / (1 - std::pow(s.beta1, step)) * m[i] / denominator;
       sum[i] = s.average * sum[i] + (1 - s.average) * parameter[i];
     }
   }
@@ -150,6 +152,16 @@ TEST(Adam, MatchesItsFormula) {
 
 TEST(Adam, AmsgradMatchesItsFormula) {
   for (int count : kCounts) expect_matches_double({.amsgrad = true}, count, 1);
+}
+
+TEST(Adam, TheStepSizeFallsOverTheLastSteps) {
+  const AdamSettings settings{.learning_rate = 0.4, .steps = 10, .annealed = 4};
+  std::vector<double> rates;
+  for (int step = 1; step <= 12; ++step) rates.push_back(learning_rate_at(settings, step));
+  EXPECT_THAT(rates, testing::Pointwise(testing::DoubleEq(), {0.4, 0.4, 0.4, 0.4, 0.4, 0.4, 0.4,
+                                                              0.3, 0.2, 0.1, 0.1, 0.1}));
+  EXPECT_EQ(learning_rate_at({.learning_rate = 0.4}, 100), 0.4);
+  expect_matches_double(settings, 143, 1);
 }
 
 TEST(Adam, AverageMatchesItsFormula) {

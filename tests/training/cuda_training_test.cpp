@@ -58,6 +58,7 @@ std::vector<Case> cases() {
   add("denoise_all", {"task=denoise", "lag=12", "task_options.loss_all=true"});
   add("amsgrad", {"task=copy", "lag=5", "amsgrad=true", "clip_norm=0.05"});
   add("beta2", {"task=copy", "lag=5", "adam_beta2=0.9"});
+  add("anneal", {"task=copy", "lag=5", "updates=6", "anneal=0.8"});
   add("average", {"task=copy", "lag=5", "average=0.8"});
   all.push_back({"text", "nru", {}, true});
   all.push_back({"text_lstm", "lstm", {}, true});
@@ -116,9 +117,7 @@ TEST_P(CudaTraining, FirstUpdatesAreThoseOfTheCpu) {
   std::vector<float> values[2];
   for (const bool device : {false, true}) {
     Network network(device ? on_cuda(config()) : config());
-    const RunConfig& c = network.config;
-    Optimizer optimizer({c.learning_rate, 0.9, c.adam_beta2, 1e-8, c.amsgrad}, c.clip_norm, 1,
-                        network.parameters);
+    Optimizer optimizer(network.adam(), network.config.clip_norm, 1, network.parameters);
     const auto updater = network.engine->make_updater(*network.task, network.parameters, optimizer);
     updater->run(0, 3, outcomes[device]);
     updater->run(3, 5, outcomes[device]);

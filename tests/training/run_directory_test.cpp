@@ -135,11 +135,23 @@ TEST(RunDirectory, DifferencesCountKeysOnEitherSide) {
 TEST(RunDirectory, RunsOlderThanAKeyWentByItsDefault) {
   RunConfig config = config_for("run");
   GivenValues stored = read_flat_toml(to_toml(config), "config.toml");
-  for (const char* key : {"adam_beta2", "average", "cell.write_scale", "recover"})
+  for (const char* key : {"adam_beta2", "anneal", "average", "cell.write_scale", "recover"})
     stored.erase(key);
   EXPECT_THAT(config_differences(stored, config), IsEmpty());
   config.average = 0.5;
   EXPECT_THAT(config_differences(stored, config), ElementsAre("average: not set there, 0.5 here"));
+}
+
+// The step size of an annealed run goes by its length.
+TEST(RunDirectory, OnlyRunsWithoutAnnealMayChangeTheirLength) {
+  RunConfig config = config_for("run");
+  GivenValues stored = read_flat_toml(to_toml(config), "config.toml");
+  config.updates += 1;
+  EXPECT_THAT(config_differences(stored, config), IsEmpty());
+  config.anneal = 0.5;
+  stored = read_flat_toml(to_toml(config), "config.toml");
+  config.updates = 123;
+  EXPECT_THAT(config_differences(stored, config), ElementsAre(HasSubstr("123 here")));
 }
 
 TEST(RunDirectory, DamagedConfigurationIsNamed) {

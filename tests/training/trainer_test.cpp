@@ -323,6 +323,26 @@ TEST_F(Runs, SecondMomentsDecayAsTheConfigurationSays) {
   EXPECT_NEAR(moments[1][largest] / moments[0][largest], 0.1 / 0.001, 1e-2);
 }
 
+TEST_F(Runs, TheStepSizeFallsOverTheShareOfTheRunThatIsAnnealed) {
+  std::vector<float> weights[2];
+  for (const bool anneal : {false, true}) {
+    const RunConfig config =
+        small_copy("lstm", {"updates=8", anneal ? "anneal=0.25" : "anneal=0",
+                            "out=" + (directory_ / (anneal ? "annealed" : "plain")).string()});
+    finish(config);
+    Network network(config);
+    EXPECT_EQ(network.adam().steps, 8);
+    EXPECT_EQ(network.adam().annealed, anneal ? 2 : 0);
+    load_weights(RunPaths{config.out}.checkpoint(), network.parameters);
+    weights[anneal] = values_of(network.parameters);
+  }
+  double most = 0;  // in the last update the step is half as long: 1e-3 at most, so 5e-4 less
+  for (std::size_t i = 0; i < weights[0].size(); ++i)
+    most = std::max(most, std::fabs(double(weights[0][i]) - weights[1][i]));
+  EXPECT_GT(most, 2e-4);
+  EXPECT_LT(most, 1e-3);
+}
+
 TEST_F(Runs, ATimeLimitLeavesNoTraceInWhatFollows) {
   RunConfig config = brittle("limited", 0);
   const RunConfig whole = brittle("whole", 0);

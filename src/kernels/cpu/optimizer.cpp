@@ -154,7 +154,7 @@ void adam_update(const AdamSettings& settings, std::int64_t step, float gradient
       static_cast<float>(1 - settings.beta2),
       static_cast<float>(std::sqrt(correction2)),
       static_cast<float>(settings.eps),
-      static_cast<float>(-settings.learning_rate / correction1),
+      static_cast<float>(-learning_rate_at(settings, step) / correction1),
       static_cast<float>((1 - settings.average) / (1 - std::pow(settings.average, step)))};
   parallel_pieces(block_count(count), threads, [&](int i) {
     const std::int64_t at = i * kBlock;

@@ -55,8 +55,9 @@ __device__ void decide(double sum, const double* loss, const AdamSettings& s, do
   control->rest2 = static_cast<float>(1 - s.beta2);
   control->root_correction2 = static_cast<float>(sqrt(corrections[1]));
   control->eps = static_cast<float>(s.eps);
-  control->minus_step_size = static_cast<float>(
-      -ldexp(s.learning_rate, -static_cast<int>(report.caution.halvings)) / corrections[0]);
+  const double rate = learning_rate_at(s, report.steps);
+  control->minus_step_size =
+      static_cast<float>(-ldexp(rate, -static_cast<int>(report.caution.halvings)) / corrections[0]);
   control->average_rate = static_cast<float>((1 - s.average) / corrections[2]);
 }
 
