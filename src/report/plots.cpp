@@ -40,8 +40,8 @@ std::vector<const Series*> with_variant(const std::vector<Series>& all,
   return found;
 }
 
-// Many cells with many variants: a figure per variant. Variants of one cell that change different
-// settings: a figure per setting, with the unchanged one in each.
+// Many cells with many variants: a figure per variant. One cell of which one variant is unchanged
+// and the others change different settings: a figure per setting, with the unchanged one in each.
 std::vector<Panel> panels_of(const Experiment& experiment, const std::vector<Series>& series) {
   Panel whole;
   for (const Series& one : series) whole.series.push_back(&one);
@@ -59,7 +59,7 @@ std::vector<Panel> panels_of(const Experiment& experiment, const std::vector<Ser
     const std::string keys = keys_of(variant);
     (keys.empty() ? unchanged : by_keys[keys]).insert(variant.name);
   }
-  if (by_keys.size() < 2) return {whole};
+  if (by_keys.size() < 2 || unchanged.empty()) return {whole};
   for (auto& [keys, variants] : by_keys) {
     std::string name = keys.substr(keys.rfind('.') + 1);
     std::ranges::replace(name, '_', ' ');

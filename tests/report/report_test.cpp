@@ -303,6 +303,7 @@ TEST(Page, IsWholeAndItsDataIsJson) {
   EXPECT_EQ(figure["x"].size(), figure["series"][9]["y"].size());
   EXPECT_EQ(figure["references"].size(), 1u);
   EXPECT_TRUE(data["figures"].contains("sensitivity-heads"));
+  EXPECT_EQ(data["figures"]["beyond-psmnist"]["series"].size(), 3u);  // none is unchanged
   EXPECT_TRUE(data["figures"].contains("stability-t2000"));
   EXPECT_EQ(data["figures"]["converge"]["kind"], "bars");
   EXPECT_EQ(data["maps"]["memory-map-1"]["units"], 64);

@@ -159,16 +159,14 @@ TEST_P(CudaTraining, EvaluatesAsTheCpu) {
 
 TEST_P(CudaTraining, TheSameBitsTwiceAndResumed) {
   NRU_NEEDS_CUDA_DEVICE();
-  const auto run = [&](const std::string& name, int updates, bool resume) {
-    finish(
-        on_cuda(config({"out=" + (directory_ / name).string(), "updates=" + std::to_string(updates),
-                        "log_every=4", "evaluate_every=6"})),
-        resume);
+  const auto run = [&](const std::string& name) {
+    return on_cuda(config(
+        {"out=" + (directory_ / name).string(), "updates=14", "log_every=4", "evaluate_every=6"}));
   };
-  run("once", 14, false);
-  run("twice", 14, false);
-  run("parts", 5, false);
-  run("parts", 14, true);
+  finish(run("once"));
+  finish(run("twice"));
+  EXPECT_EQ(interrupt(run("parts"), 3).result.updates, 6);
+  finish(run("parts"), true);
   EXPECT_EQ(bytes("once"), bytes("twice"));
   EXPECT_EQ(bytes("once"), bytes("parts"));
   EXPECT_EQ(rows_of("once"), rows_of("twice"));

@@ -1,6 +1,7 @@
 // What the tests of training share: small configurations and texts.
 #pragma once
 
+#include <csignal>
 #include <cstdint>
 #include <sstream>
 #include <string>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "../support/test_files.h"
+#include "training/signals.h"
 #include "training/trainer.h"
 
 namespace nru::training {
@@ -56,6 +58,19 @@ inline Trainer::Outcome finish(const RunConfig& config, bool resume = false) {
   std::ostringstream nowhere;
   Trainer trainer(config, resume);
   Progress progress("", trainer.state().update, trainer.total_updates(), {}, nowhere);
+  return trainer.run(progress);
+}
+
+// A run that a signal stops where it next may, after some of its updates.
+inline Trainer::Outcome interrupt(const RunConfig& config, int updates) {
+  std::ostringstream nowhere;
+  const SignalGuard guard;
+  Trainer trainer(config, false);
+  int looks = 0;  // the display asks for the time at every update
+  Progress progress("", 0, trainer.total_updates(), {}, nowhere, [&] {
+    if (++looks == updates) std::raise(SIGTERM);
+    return 0.0;
+  });
   return trainer.run(progress);
 }
 

@@ -336,6 +336,13 @@ TEST_F(Runs, TheStepSizeFallsOverTheShareOfTheRunThatIsAnnealed) {
     load_weights(RunPaths{config.out}.checkpoint(), network.parameters);
     weights[anneal] = values_of(network.parameters);
   }
+  const RunConfig parts = small_copy("lstm", {"updates=8", "anneal=0.25", "checkpoint_every=1",
+                                              "out=" + (directory_ / "parts").string()});
+  EXPECT_LT(interrupt(parts, 7).result.updates, 8);
+  finish(parts, true);
+  Network resumed(parts);
+  load_weights(RunPaths{parts.out}.checkpoint(), resumed.parameters);
+  EXPECT_EQ(values_of(resumed.parameters), weights[1]);
   double most = 0;  // in the last update the step is half as long: 1e-3 at most, so 5e-4 less
   for (std::size_t i = 0; i < weights[0].size(); ++i)
     most = std::max(most, std::fabs(double(weights[0][i]) - weights[1][i]));
