@@ -49,9 +49,9 @@ std::string style_json(const std::string& name, const Style& style) {
 std::string axes_json(const char* kind, const std::string& caption, const Axis& x, const Axis& y) {
   return fmt::format(
       "\"kind\":\"{}\",\"caption\":{},\"xLabel\":{},\"yLabel\":{},\"log\":{},\"yCounts\":{},"
-      "\"yHigh\":{}",
+      "\"yLow\":{},\"yHigh\":{}",
       kind, text_json(caption), text_json(x.label), text_json(y.label), y.log, y.counts,
-      y.high ? number_json(*y.high) : "null");
+      y.low ? number_json(*y.low) : "null", y.high ? number_json(*y.high) : "null");
 }
 
 // The x of all lines together: those of a figure mostly share theirs.

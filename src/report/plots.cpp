@@ -106,6 +106,29 @@ void clip_bursts(LineFigure& figure) {
   }
 }
 
+// Early epochs, or a fall, can take a line so far off that the others cannot be told apart: the
+// figure ends a little beyond where lines are in their second half.
+void frame_the_end(LineFigure& figure, bool lower_is_better) {
+  double least = INFINITY, most = -INFINITY, lowest = INFINITY, highest = -INFINITY;
+  for (const Line& line : figure.lines) {
+    std::vector<double> late;
+    for (std::size_t i = 0; i < line.y.size(); ++i) {
+      if (!std::isfinite(line.y[i])) continue;
+      if (2 * i >= line.y.size()) late.push_back(line.y[i]);
+      lowest = std::min(lowest, line.y[i]);
+      highest = std::max(highest, line.y[i]);
+    }
+    if (late.empty()) continue;
+    const double median = median_of(std::move(late));
+    least = std::min(least, median);
+    most = std::max(most, median);
+  }
+  if (least > most) return;
+  const double margin = std::max((most - least) / 2, 0.05 * most);
+  if (lower_is_better && highest > most + margin) figure.y.high = most + margin;
+  if (!lower_is_better && lowest < least - margin) figure.y.low = least - margin;
+}
+
 class Builder {
  public:
   Builder(const Collection& collection, const Experiment& experiment,
@@ -208,6 +231,7 @@ class Builder {
       figure.y.label = "validation bits per character";
     }
     figure.lines = median_lines(panel.series, shown);
+    frame_the_end(figure, shown.value != &MetricsRow::accuracy);
     std::string what = figure.y.label;
     what[0] = 'V';
     add(panel.suffix, what, std::move(figure));

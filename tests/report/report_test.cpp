@@ -305,6 +305,10 @@ TEST(Page, IsWholeAndItsDataIsJson) {
   EXPECT_TRUE(data["figures"].contains("sensitivity-heads"));
   EXPECT_EQ(data["figures"]["beyond-psmnist"]["series"].size(), 3u);  // none is unchanged
   EXPECT_TRUE(data["figures"].contains("stability-t2000"));
+  // The first epochs leave the figure, at the bottom or at the top.
+  EXPECT_NEAR(data["figures"]["psmnist"]["yLow"].get<double>(), 0.81, 0.02);
+  EXPECT_TRUE(data["figures"]["psmnist"]["yHigh"].is_null());
+  EXPECT_NEAR(data["figures"]["char-ptb"]["yHigh"].get<double>(), 1.67, 0.02);
   EXPECT_EQ(data["figures"]["converge"]["kind"], "bars");
   EXPECT_EQ(data["maps"]["memory-map-1"]["units"], 64);
   for (const Section& section : report.sections) {

@@ -72,7 +72,7 @@ class Chart {
     this.figure = figure;
     this.data = data;
     this.log = data.log;
-    this.clipped = data.yHigh !== null; // bursts may leave the figure at the top
+    this.clipped = data.yLow !== null || data.yHigh !== null; // lines may leave the figure
     this.visible = data.series.map(() => true);
     this.strong = null; // the highlighted series
     this.build();
@@ -110,7 +110,7 @@ class Chart {
   }
 
   clipButton() {
-    const button = make("button", { type: "button", textContent: "Clip bursts", className: "clip" });
+    const button = make("button", { type: "button", textContent: "Clip", className: "clip" });
     button.setAttribute("aria-pressed", "true");
     button.addEventListener("click", () => {
       this.clipped = !this.clipped;
@@ -121,7 +121,7 @@ class Chart {
   }
 
   range() {
-    return this.clipped ? [null, this.data.yHigh] : null;
+    return this.clipped ? [this.data.yLow, this.data.yHigh] : null;
   }
 
   entry(series, i) {
