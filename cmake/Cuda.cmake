@@ -42,8 +42,9 @@ if(cuda_sources AND NRU_CUDA)
   endif()
 endif()
 
-# Times the kernels; built on demand (ninja cuda_update).
+# Times the kernels, and tries compute-sanitizer; built on demand (ninja cuda_update named_barriers).
 if(TARGET CUDA::cudart_static AND EXISTS ${PROJECT_SOURCE_DIR}/bench/cuda_update.cpp)
   add_executable(cuda_update EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/cuda_update.cpp)
   target_link_libraries(cuda_update PRIVATE nru_core nru_common)
+  add_executable(named_barriers EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/named_barriers.cu)
 endif()

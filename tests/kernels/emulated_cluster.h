@@ -59,6 +59,7 @@ struct Lanes {
 struct Meeting {
   int arrived = 0;
   long number = 0;
+  std::vector<bool> here;  // by thread of all
 };
 
 struct BytesBarrier {  // see ByteBarrier in cluster_exchange.cuh
@@ -104,8 +105,8 @@ class Cluster {
         some_(ctas),
         halves_(2 * ctas) {}
 
-  // All threads run `body`; false if they wait for each other for ever, or something sent arrives
-  // when all have ended.
+  // All threads run `body`; false if they wait for each other for ever, if one comes to a barrier
+  // again before the others have come once, or something sent arrives when all have ended.
   bool run(const std::function<void()>& body) {
     body_ = body;
     fibers_.resize(ctas() * threads());
@@ -124,7 +125,7 @@ class Cluster {
       ended = round(true);
       if (!ended && progress_ == before) return false;
     }
-    return parcels_.empty();
+    return parcels_.empty() && !came_twice_;
   }
 
   template <class Shared>
@@ -165,6 +166,12 @@ class Cluster {
     meet(halves_[2 * fiber_->cta + fiber_->thread / (threads() / 2)], threads() / 2);
   }
   void meet_cluster() { meet(all_, ctas() * threads()); }
+  // A barrier with a number, of `count` threads of a CTA.
+  void meet_at(int number, int count) { meet(named_[{fiber_->cta, number}], count); }
+  void arrive_at(int number, int count) {
+    arrive(named_[{fiber_->cta, number}], count);
+    if (random_() % 2) swapcontext(&fiber_->context, &scheduler_);  // others first
+  }
 
   std::uint32_t address_of(const void* p) const {
     const char* base = reinterpret_cast<const char*>(memory_[fiber_->cta].data());
@@ -222,12 +229,19 @@ class Cluster {
     barrier.settle();
     ++progress_;
   }
+  void arrive(Meeting& meeting, int count) {
+    meeting.here.resize(fibers_.size());
+    const std::size_t me = fiber_ - fibers_.data();
+    if (meeting.here[me]) came_twice_ = true;
+    meeting.here[me] = true;
+    if (++meeting.arrived < count) return;
+    meeting.here.assign(fibers_.size(), false);
+    meeting.arrived = 0;
+    ++meeting.number;
+  }
   void meet(Meeting& meeting, int count) {
     const long number = meeting.number;
-    if (++meeting.arrived == count) {
-      meeting.arrived = 0;
-      ++meeting.number;
-    }
+    arrive(meeting, count);
     wait_until([&] { return meeting.number != number; });
   }
 
@@ -239,11 +253,13 @@ class Cluster {
   Fiber* fiber_ = nullptr;
   ucontext_t scheduler_;
   long progress_ = 0;
+  bool came_twice_ = false;
   std::vector<std::vector<float4>> memory_;  // by CTA
   std::vector<Lanes> lanes_;                 // by warp
   std::vector<Meeting> ctas_, some_;         // by CTA: all its threads, the first of them
   std::vector<Meeting> halves_;              // by CTA and half of its threads
   Meeting all_;
+  std::map<std::pair<int, int>, Meeting> named_;  // by CTA and number
   std::map<std::uint32_t, BytesBarrier> barriers_;
   std::vector<Parcel> parcels_;
 };
@@ -340,6 +356,17 @@ namespace nru::kernels::cuda {
 
 using std::max;
 using std::min;
+
+// ---- persistent_rows.cuh ----
+
+template <int kBarrier, int kCount>
+void arrive() {
+  emulated::Cluster::running().arrive_at(kBarrier, kCount);
+}
+template <int kBarrier, int kCount>
+void await() {
+  emulated::Cluster::running().meet_at(kBarrier, kCount);
+}
 
 // ---- cluster_exchange.cuh ----
 

@@ -108,6 +108,8 @@ class Emulation {
          state_columns(data_.parameter_gradients[data_.parameters.size() - 2], outputs), 1e-5);
   }
 
+  const std::int64_t* lengths() const { return run_.lengths ? data_.lengths.data() : nullptr; }
+
  private:
   std::vector<float>& head_weight() { return data_.parameters[data_.parameters.size() - 2]; }
 

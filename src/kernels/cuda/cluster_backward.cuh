@@ -154,9 +154,9 @@ class BackwardCta {
     const HeadGradients<T> d = write_.run(b_.of.sizes, lanes_, s_.d_m);
 #pragma unroll
     for (int i = 0; i < T::NS; ++i) {
-      number_at(d_u, lanes_.p[i], lanes_.row) = d.p[i];
-      number_at(d_u, lanes_.q[i], lanes_.row) = d.q[i];
-      number_at(d_u, lanes_.head[i], lanes_.row) = d.alpha[i];  // all lanes of a head have it
+      if (lanes_.p[i] != T::kNothing) number_at(d_u, lanes_.p[i], lanes_.row) = d.p[i];
+      if (lanes_.q[i] != T::kNothing) number_at(d_u, lanes_.q[i], lanes_.row) = d.q[i];
+      if (lanes_.leads[i]) number_at(d_u, lanes_.head[i], lanes_.row) = d.alpha[i];
     }
     __syncthreads();
     if (lanes_.row != at_.rank || !at_.used(lanes_.row)) return;

@@ -20,8 +20,10 @@ struct GroupsBackwardShared {
   float d_m[32 * T::NS * T::RP];  // of the row; number (a, b) at a * 32 NS + b
   float sums[Sums::kFloats];
   static std::size_t bytes(const GroupWidths& w) {
-    return sizeof(float) * weight_floats(w.outputs, w.hidden, w.h(0).each + w.m(0).each, T::KB) +
-           sizeof(GroupsBackwardShared);
+    return sizeof(float) * weights(w) + sizeof(GroupsBackwardShared);
+  }
+  __host__ __device__ static std::size_t weights(const GroupWidths& w) {  // they come first
+    return weight_floats<T::NH, T::NM, T::KB>(w.outputs, w.hidden, w.h(0), w.m(0));
   }
 };
 
@@ -194,7 +196,7 @@ class GroupsBackwardCta {
 template <class T>
 __device__ __forceinline__ void groups_backward_cta(const GroupsBackward& b, float* memory) {
   const GroupWidths w{b.of.hidden, b.of.sizes.m, b.of.sizes.outputs, b.ctas};
-  float* behind = memory + weight_floats(w.outputs, w.hidden, w.h(0).each + w.m(0).each, T::KB);
+  float* behind = memory + GroupsBackwardShared<T>::weights(w);
   GroupsBackwardCta<T>(b, memory, *reinterpret_cast<GroupsBackwardShared<T>*>(behind)).run();
 }
 

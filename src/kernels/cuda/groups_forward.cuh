@@ -19,8 +19,10 @@ struct GroupsForwardShared {
   float rows[2][T::Write::kRows][32], Q[2][32 * T::NS];  // the write, by side
   float sums[Sums::kFloats];
   static std::size_t bytes(const GroupWidths& w) {
-    return sizeof(float) * weight_floats(w.memory, w.hidden, w.h(0).each + w.u(0).each, T::KF) +
-           sizeof(GroupsForwardShared);
+    return sizeof(float) * weights(w) + sizeof(GroupsForwardShared);
+  }
+  __host__ __device__ static std::size_t weights(const GroupWidths& w) {  // they come first
+    return weight_floats<T::NH, T::NU, T::KF>(w.memory, w.hidden, w.h(0), w.u(0));
   }
 };
 
@@ -164,7 +166,7 @@ class GroupsForwardCta {
 template <class T>
 __device__ __forceinline__ void groups_forward_cta(const GroupsForward& f, float* memory) {
   const GroupWidths w{f.of.hidden, f.of.sizes.m, f.of.sizes.outputs, f.ctas};
-  float* behind = memory + weight_floats(w.memory, w.hidden, w.h(0).each + w.u(0).each, T::KF);
+  float* behind = memory + GroupsForwardShared<T>::weights(w);
   GroupsForwardCta<T>(f, memory, *reinterpret_cast<GroupsForwardShared<T>*>(behind)).run();
 }
 

@@ -56,12 +56,14 @@ __host__ __device__ inline int shared_blocks_before(int width, int warp, int kep
 __host__ __device__ inline int shared_blocks(int width, int kept) {
   return shared_blocks_before(width, kGroupWarps, kept);
 }
-// Lanes of a tile's last columns read past the last block, into what lies behind it in shared
-// memory; their sums are not used.
-__host__ __device__ inline std::size_t weight_floats(int first_width, int second_width, int columns,
-                                                     int kept) {
-  const std::size_t blocks = shared_blocks(first_width, 0) + shared_blocks(second_width, kept);
-  return blocks * columns * kDepth;
+// Of kA tiles of share a and kB of share b. Lanes of a tile's last columns read past the last
+// block; their sums are not used, and nothing else lies there.
+template <int kA, int kB, int kKept>
+__host__ __device__ std::size_t weight_floats(int first_width, int second_width,
+                                              const GroupShare& a, const GroupShare& b) {
+  const std::size_t blocks = shared_blocks(first_width, 0) + shared_blocks(second_width, kKept);
+  const int columns = a.each + b.each, in_a = 8 * kA, in_b = a.each + 8 * kB;
+  return (blocks * columns + (in_a > in_b ? in_a : in_b) - columns) * kDepth;
 }
 
 // kA tiles of the first share, kB of the second.

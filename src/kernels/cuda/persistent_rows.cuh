@@ -32,18 +32,57 @@ struct Tile {
   static_assert(kHidden % 16 == 0 && kMemory % 16 == 0 && kHeads % 16 == 0);
 };
 
-// Barriers between roles: those that make a vector arrive, those that need it wait, and its count
-// is that of both. At kAll all threads wait, each role at a place of its own, which is why
-// __syncthreads() will not do there.
-enum Barrier { kFirstReady = 1, kSecondReady = 2, kThirdReady = 3, kAll = 4 };
+// A step goes round: the write's warp hands its vector to both roles, the role of h hands h to
+// itself and to the other role, and both hand over to the write's warp. Who made a vector arrives
+// at a barrier where those wait who need it; its count is that of both. Every barrier has one place
+// in the code where threads wait at it, as compute-sanitizer wants it.
+//
+// A vector whose readers arrive at the next barrier without having waited at another has two places
+// that take turns. By then its readers have waited, too, before it is written again: more than is
+// needed, but compute-sanitizer believes in nothing less.
+enum Barrier {
+  kWrittenForHidden = 1,
+  kWrittenForOther,
+  kHiddenForHidden,
+  kHiddenForOther,
+  kReadyForWrite,
+  kStart,             // and the two after it
+  kEnd = kStart + 3,  // likewise: some may be at the end before others know of the start
+};
+inline constexpr int kHiddenRole = 0, kOtherRole = 1, kWriteRole = 2, kRoles = 3;
 
-template <Barrier kBarrier, int kThreads>
+#ifndef NRU_EMULATED_CLUSTER
+
+template <int kBarrier, int kThreads>
 __device__ inline void arrive() {
-  asm volatile("bar.arrive %0, %1;" ::"n"(static_cast<int>(kBarrier)), "n"(kThreads) : "memory");
+  asm volatile("bar.arrive %0, %1;" ::"n"(kBarrier), "n"(kThreads) : "memory");
 }
-template <Barrier kBarrier, int kThreads>
+template <int kBarrier, int kThreads>
 __device__ inline void await() {
-  asm volatile("bar.sync %0, %1;" ::"n"(static_cast<int>(kBarrier)), "n"(kThreads) : "memory");
+  asm volatile("bar.sync %0, %1;" ::"n"(kBarrier), "n"(kThreads) : "memory");
+}
+
+#endif
+
+// All threads of the CTA meet, each role at a place of its own in the code.
+template <class T, int kWhen, int kRole>
+__device__ inline void meet_all() {
+  arrive<kWhen + (kRole + 1) % kRoles, T::kThreads>();
+  arrive<kWhen + (kRole + 2) % kRoles, T::kThreads>();
+  await<kWhen + kRole, T::kThreads>();
+}
+
+// By the write's warp, its vector being made.
+template <class T>
+__device__ inline void hand_to_roles() {
+  arrive<kWrittenForHidden, T::kRole + 32>();
+  arrive<kWrittenForOther, T::kRole + 32>();
+}
+// By the role of h, its vector being made.
+template <class T>
+__device__ inline void hand_over_hidden() {
+  arrive<kHiddenForOther, 2 * T::kRole>();
+  await<kHiddenForHidden, T::kRole>();
 }
 
 // Sums of kCount values over the lanes of a group. A lane ends up with the sum of one of them,
@@ -242,18 +281,6 @@ struct OwnValue {
 
 __device__ inline size_t row_offset(const RowsCall& c, int slot, int ld) {
   return (static_cast<size_t>(slot) * c.batch + blockIdx.x) * ld;
-}
-
-// Calls f(tile, fast) for the compiled shape; fast says that the write has its own form.
-template <class F>
-void run_rows_tile(int shape, const NruWriteSizes& s, const F& f) {
-  using Small = Tile<80, 64, 80, 4, false>;
-  using Wide = Tile<128, 64, 80, 4, true>;
-  using Large = Tile<128, 144, 128, 8, true>;
-  const bool fast = s.k == 4 && s.R == 4 && !s.relu;
-  if (shape == 0) return fast ? f(Small{}, std::true_type{}) : f(Small{}, std::false_type{});
-  if (shape == 1) return fast ? f(Wide{}, std::true_type{}) : f(Wide{}, std::false_type{});
-  f(Large{}, std::false_type{});
 }
 
 }  // namespace nru::kernels::cuda

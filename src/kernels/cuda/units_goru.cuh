@@ -50,7 +50,7 @@ inline constexpr int kGoruBlocks = T::Forward::kInputs / 32;  // of the butterfl
 template <class T>
 struct GoruForwardMemory : UnitMemory<typename T::Forward> {
   Turns<kGoruBlocks<T>> turns;
-  float4 y[32 * kGoruBlocks<T>];  // Q h'
+  float4 y[2][32 * kGoruBlocks<T>];  // Q h', in turns
 };
 
 // What is exchanged backward: the gates' gradients for the product, and behind them those of Q h'.
@@ -62,8 +62,8 @@ struct GoruGradients {
 template <class T>
 struct GoruBackwardMemory : UnitMemory<typename T::Backward, GoruGradients<T>> {
   Turns<kGoruBlocks<T>> turns;
-  float4 y[2][32 * kGoruBlocks<T>];    // Q h' of a step, and of the one before or after
-  float4 turned[32 * kGoruBlocks<T>];  // Q^T d(Q h') of the step after
+  float4 y[2][32 * kGoruBlocks<T>];       // Q h' of a step, and of the one before or after
+  float4 turned[2][32 * kGoruBlocks<T>];  // Q^T d(Q h') of the step after, in turns
   AngleTotals<kGoruBlocks<T>> angles;
 };
 
@@ -108,7 +108,7 @@ class GoruForward : UnitCta<GoruForwardMemory<T>> {
     float4* h = this->before();
     for (int t = 0; t < f_.of.steps; ++t) {
       if (in_first_half()) turn_rows(h);
-      product_.run(h, s_.sums);
+      product_.run(h, this->sums());
       __syncthreads();
       pointwise(t + 1 < f_.of.steps);
       h = this->receive();
@@ -127,15 +127,16 @@ class GoruForward : UnitCta<GoruForwardMemory<T>> {
   // Q h' of the own units, which lie in at most as many blocks as a half has warps.
   __device__ __forceinline__ void turn_rows(float4* h) {
     static_assert((T::Forward::kOutputs / 2 + 62) / 32 <= kHalfWarps);
+    float4* y = s_.y[this->turn()];
     float x[kBlocks];
 #pragma unroll
     for (int j = 0; j < kBlocks; ++j) x[j] = number_at(h, 32 * j + own_column(), at_.quad_lane);
     turn_high(s_.turns, x);
 #pragma unroll
-    for (int j = 0; j < kBlocks; ++j) number_at(s_.y, 32 * j + own_column(), at_.quad_lane) = x[j];
+    for (int j = 0; j < kBlocks; ++j) number_at(y, 32 * j + own_column(), at_.quad_lane) = x[j];
     meet_half();
     const int block = own_.first / 32 + static_cast<int>(threadIdx.x) / 32;
-    if (32 * block < own_.first + own_.count) turn_blocks<1, false>(s_.turns, block, s_.y, s_.y);
+    if (32 * block < own_.first + own_.count) turn_blocks<1, false>(s_.turns, block, y, y);
   }
 
   __device__ __forceinline__ GoruUnit gates_and_candidate(const OwnUnit& u, int i) {
@@ -143,7 +144,7 @@ class GoruForward : UnitCta<GoruForwardMemory<T>> {
     GoruUnit unit;
     unit.r = sigmoid(this->sum(u.place) + input_[i].r);
     unit.g = sigmoid(this->sum(own_.most + u.place) + input_[i].g);
-    unit.u = fmaf(unit.r, number_at(s_.y, u.j, at_.quad_lane), input_[i].u);
+    unit.u = fmaf(unit.r, number_at(s_.y[this->turn()], u.j, at_.quad_lane), input_[i].u);
     return unit;
   }
 
@@ -238,26 +239,27 @@ class GoruBackward : UnitCta<GoruBackwardMemory<T>> {
   // What step t + 1 gives to the gradient of h at step t. Also fetches what is worked on when step
   // t has sent its gradients: then those of step t + 1 may be overwritten.
   __device__ __forceinline__ void step_after(int t, const float4* d) {
+    float4* turned = s_.turned[this->turn()];
     if (in_first_half()) {
       fetch_row(t - 1);
-      turn_low<true>(s_.turns, d + kOfTurned, s_.turned);
+      turn_low<true>(s_.turns, d + kOfTurned, turned);
       meet_half();
       float x[kBlocks];
 #pragma unroll
       for (int j = 0; j < kBlocks; ++j)
-        x[j] = number_at(s_.turned, 32 * j + own_column(), at_.quad_lane);
+        x[j] = number_at(turned, 32 * j + own_column(), at_.quad_lane);
       turn_high_back(s_.turns, x);
 #pragma unroll
       for (int j = 0; j < kBlocks; ++j)
-        number_at(s_.turned, 32 * j + own_column(), at_.quad_lane) = x[j];
+        number_at(turned, 32 * j + own_column(), at_.quad_lane) = x[j];
     } else {
       walk_.take(s_.y[(t + 1) & 1], d + kOfTurned, at_.rank);
     }
-    product_.run(d, s_.sums);
+    product_.run(d, this->sums());
     __syncthreads();
   }
   __device__ __forceinline__ float from_step_after(const OwnUnit& u) const {
-    return this->sum(u.place) + number_at(s_.turned, u.j, at_.quad_lane);
+    return this->sum(u.place) + number_at(s_.turned[this->turn()], u.j, at_.quad_lane);
   }
 
   // h' of step t, and Q h': into the place of step t + 2, which nobody reads any more. Step t + 1,

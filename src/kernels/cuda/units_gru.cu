@@ -70,11 +70,11 @@ class GruForward : UnitCta<GruForwardMemory<T>> {
   __device__ __forceinline__ void run() {
     const float4* x = this->before();
     for (int t = 0; t < f_.of.steps; ++t) {
-      gates_.run(x, s_.sums);
+      gates_.run(x, this->sums());
       __syncthreads();
       gates();
       x = this->receive();
-      candidate_.run(x, s_.sums);
+      candidate_.run(x, this->sums());
       __syncthreads();
       candidate(t + 1 < f_.of.steps);
       x = this->receive();
@@ -147,16 +147,16 @@ class GruBackward : UnitCta<GruBackwardMemory<T>> {
   __device__ __forceinline__ void run() {
     const float4* x = this->before();  // zero
     for (int t = b_.of.steps - 1; t >= 0; --t) {
-      gates_.run(x, s_.sums);
+      gates_.run(x, this->sums());
       __syncthreads();
       blend();
       x = this->receive();
-      candidate_.run(x, s_.sums);
+      candidate_.run(x, this->sums());
       __syncthreads();
       reset(t);
       x = this->receive();
     }
-    gates_.run(x, s_.sums);
+    gates_.run(x, this->sums());
     __syncthreads();
     if (u_.stored) b_.d_h[this->row_ * b_.ld + u_.j] = dh_ + this->sum(u_.place);
     this->end();

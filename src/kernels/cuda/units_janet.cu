@@ -64,7 +64,7 @@ class JanetForward : UnitCta<UnitMemory<typename T::Forward>> {
   __device__ __forceinline__ void run() {
     const float4* h = this->before();
     for (int t = 0; t < f_.of.steps; ++t) {
-      product_.run(h, s_.sums);
+      product_.run(h, this->sums());
       __syncthreads();
       pointwise(t + 1 < f_.of.steps);
       h = this->receive();
@@ -142,12 +142,12 @@ class JanetBackward : UnitCta<UnitMemory<typename T::Backward>> {
   __device__ __forceinline__ void run() {
     const float4* d_gates = this->before();  // zero
     for (int t = b_.of.steps - 1; t >= 0; --t) {
-      product_.run(d_gates, s_.sums);
+      product_.run(d_gates, this->sums());
       __syncthreads();
       pointwise(t);
       d_gates = this->receive();
     }
-    product_.run(d_gates, s_.sums);
+    product_.run(d_gates, this->sums());
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {

@@ -96,7 +96,7 @@ struct UnitMemory {
   static constexpr int kInputs = std::max({Products::kInputs...}),
                        kOutputs = std::max({Products::kOutputs...});
   float4 values[2][kInputs];  // exchanged
-  float4 sums[kOutputs];
+  float4 sums[2][kOutputs];   // of products, in turns
   float4 weights[(Products::kSharedVectors + ... + 1)];
   alignas(16) std::uint64_t arrived[2];
 };
@@ -189,8 +189,12 @@ class UnitCta {
   __device__ __forceinline__ OwnUnit unit(const UnitShare& of, int i = 0) const {
     return {of, static_cast<int>(threadIdx.x) / kClusterRows + i * kUnitsAtOnce, used_};
   }
+  // What all of a CTA's threads write and read between two exchanges has two places: 0 and 1 in
+  // turns. When one is written again, the threads have met since the last of them read it.
+  __device__ __forceinline__ int turn() const { return number_ & 1; }
+  __device__ __forceinline__ float4* sums() { return s_.sums[turn()]; }
   __device__ __forceinline__ float sum(int output) const {
-    return reinterpret_cast<const float*>(s_.sums + output)[at_.quad_lane];
+    return reinterpret_cast<const float*>(s_.sums[turn()] + output)[at_.quad_lane];
   }
 
   // What the first product reads.
@@ -198,12 +202,12 @@ class UnitCta {
 
   // To place `index` of all CTAs, by all lanes of a warp: each has its row's value.
   __device__ __forceinline__ void send_row(bool does, int index, float value) const {
-    const int place = number_ & 1;
+    const int place = turn();
     send(does, values_there_ + (place * Memory::kInputs + index) * sizeof(float4),
          rows_of_quad(value), arrived_there_ + place * sizeof(std::uint64_t));
   }
   __device__ __forceinline__ float4* receive() {
-    const int place = number_ & 1;
+    const int place = turn();
     const ByteBarrier arrived(&s_.arrived[place]);
     arrived.wait(number_ >> 1 & 1);
     if (threadIdx.x == 0) arrived.expect(place == 0 ? even_bytes_ : odd_bytes_);
@@ -242,6 +246,7 @@ __global__ void __launch_bounds__(kClusterThreads, 1)
 
 template <class Cta, class Memory, class Call>
 void launch_units(const char* name, const Call& call, cudaStream_t stream) {
+  static_assert(sizeof(Memory) <= 227 * 1024);  // of a CTA, on compute capability 9
   launch_cluster(name, units_kernel<Cta, Memory, Call>, sizeof(Memory), call, stream);
 }
 

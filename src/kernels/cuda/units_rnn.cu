@@ -50,7 +50,7 @@ class RnnForward : RnnCta<T> {
   __device__ __forceinline__ void run() {
     float4* h = this->before();
     for (int t = 0; t < c_.of.steps; ++t) {
-      product_.run(h, s_.sums);
+      product_.run(h, this->sums());
       __syncthreads();
       pointwise(t + 1 < c_.of.steps);
       h = this->receive();
@@ -172,14 +172,14 @@ class RnnBackward : RnnCta<T> {
   __device__ __forceinline__ void run() {
     float4* d_a = this->before();  // zero
     for (int t = c_.of.steps - 1; t >= 0; --t) {
-      product_.run(d_a, s_.sums);
+      product_.run(d_a, this->sums());
       __syncthreads();
       pointwise(t);
       d_a = this->receive();
       if (c_.norm) normalise(t, d_a);
       load_kept(t - 1);
     }
-    product_.run(d_a, s_.sums);
+    product_.run(d_a, this->sums());
     __syncthreads();
     store();
     this->end();

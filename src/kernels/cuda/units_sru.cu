@@ -90,11 +90,11 @@ class SruForward : UnitCta<SruForwardMemory<T>> {
 
   __device__ __forceinline__ void run() {
     for (int t = 0; t < f_.of.steps; ++t) {
-      r_.run(s_.mu, s_.sums);
+      r_.run(s_.mu, this->sums());
       __syncthreads();
       recurrent();
       const float4* r = this->receive();
-      phi_.run(r, s_.sums);
+      phi_.run(r, this->sums());
       __syncthreads();
       statistics(t + 1 < f_.of.steps);
       average(this->receive());
@@ -191,16 +191,16 @@ class SruBackward : UnitCta<SruBackwardMemory<T>> {
   __device__ __forceinline__ void run() {
     const float4* x = this->before();  // zero
     for (int t = b_.of.steps - 1; t >= 0; --t) {
-      mu_.run(x, s_.sums);
+      mu_.run(x, this->sums());
       __syncthreads();
       averages();
       x = this->receive();
-      r_.run(x, s_.sums);
+      r_.run(x, this->sums());
       __syncthreads();
       recurrent(t);
       x = this->receive();
     }
-    mu_.run(x, s_.sums);
+    mu_.run(x, this->sums());
     __syncthreads();
     store();
     this->end();

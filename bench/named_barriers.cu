@@ -1,0 +1,106 @@
+// What compute-sanitizer makes of named barriers: small kernels without a race by the rules of PTX,
+// each with one of the ways in which the whole-sequence kernels use them. What it says is in
+// results/sanitizers-h200.txt.
+//
+//   ninja -C build named_barriers
+//   compute-sanitizer --tool racecheck build/named_barriers arrive
+#include <cstdio>
+#include <cstring>
+
+namespace {
+
+constexpr int kSteps = 5;
+
+template <int kBarrier>
+__device__ void arrive() {
+  asm volatile("bar.arrive %0, 64;" ::"n"(kBarrier) : "memory");
+}
+template <int kBarrier>
+__device__ void await() {
+  asm volatile("bar.sync %0, 64;" ::"n"(kBarrier) : "memory");
+}
+
+// One warp hands values to another, who says when they have been read: as PTX's manual has it for
+// producers and consumers. With kPlaces = 2 the values have two places that take turns.
+template <int kPlaces>
+__global__ void hand_over(float* out) {
+  __shared__ float box[kPlaces][32];
+  const int lane = threadIdx.x % 32;
+  float sum = 0;
+  if (threadIdx.x < 32) {
+    for (int t = 0; t < kSteps; ++t) {
+      if (t > 0) await<2>();
+      box[t % kPlaces][lane] = t + lane;
+      arrive<1>();
+    }
+  } else {
+    for (int t = 0; t < kSteps; ++t) {
+      await<1>();
+      sum += box[t % kPlaces][31 - lane];
+      if (t + 1 < kSteps) arrive<2>();
+    }
+    out[lane] = sum;
+  }
+}
+
+// Two warps of three meet, each at a place of its own in the code.
+__global__ void meet(float* out) {
+  __shared__ float box[32];
+  const int lane = threadIdx.x % 32;
+  float sum = 0;
+  for (int t = 0; t < kSteps; ++t) {
+    if (threadIdx.x < 32) {
+      box[lane] = t + lane;
+      await<1>();
+      await<2>();
+    } else if (threadIdx.x < 64) {
+      await<1>();
+      sum += box[31 - lane];
+      await<2>();
+    }
+  }
+  if (threadIdx.x / 32 == 1) out[lane] = sum;
+}
+
+// All four warps hand values on between two barriers of the CTA; in between the first two meet on
+// their own, at one place.
+__global__ void mixed(float* out) {
+  __shared__ float box[128], own[64];
+  const int thread = threadIdx.x;
+  float sum = 0;
+  for (int t = 0; t < kSteps; ++t) {
+    box[thread] = t + thread;
+    __syncthreads();
+    sum += box[127 - thread];
+    __syncthreads();
+    if (thread < 64) {
+      own[thread] = sum;
+      await<1>();
+      sum += own[63 - thread];
+      await<1>();
+    }
+  }
+  if (thread < 32) out[thread] = sum;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  const char* way = count > 1 ? arguments[1] : "";
+  float *out, host[32];
+  cudaMalloc(&out, sizeof host);
+  if (!std::strcmp(way, "arrive")) {
+    hand_over<1><<<1, 64>>>(out);
+  } else if (!std::strcmp(way, "turns")) {
+    hand_over<2><<<1, 64>>>(out);
+  } else if (!std::strcmp(way, "meet")) {
+    meet<<<1, 96>>>(out);
+  } else if (!std::strcmp(way, "mixed")) {
+    mixed<<<1, 128>>>(out);
+  } else {
+    std::fprintf(stderr, "usage: named_barriers arrive|turns|meet|mixed\n");
+    return 2;
+  }
+  cudaMemcpy(host, out, sizeof host, cudaMemcpyDeviceToHost);
+  std::printf("%s: %g %g\n", cudaGetErrorString(cudaGetLastError()), host[0], host[31]);
+}
