@@ -60,8 +60,8 @@ void check_buffers(const AdamSettings& settings, const AdamState& state);
 // One update, as torch::optim::Adam does it:
 //   g = gradient_scale * gradient;  m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2
 //   AMSGrad: v_max = max(v_max, v) takes the place of v below
-//   parameter -= learning_rate_at(step) / (1 - beta1^step) * m / (sqrt(v) / sqrt(1 - beta2^step) +
-//   eps)
+//   parameter -= lr / (1 - beta1^step) * m / (sqrt(v) / sqrt(1 - beta2^step) + eps)
+// where lr is learning_rate_at(settings, step),
 // and, with a decay d of the average,
 //   average += (1 - d) / (1 - d^step) * (parameter - average)
 // That is the moving average from zero on, divided by the weight of what is in it (as Adam does it
