@@ -170,7 +170,7 @@ class Cluster {
   void meet_at(int number, int count) { meet(named_[{fiber_->cta, number}], count); }
   void arrive_at(int number, int count) {
     arrive(named_[{fiber_->cta, number}], count);
-    if (random_() % 2) swapcontext(&fiber_->context, &scheduler_);  // others first
+    perhaps_others_first();
   }
 
   std::uint32_t address_of(const void* p) const {
@@ -178,9 +178,15 @@ class Cluster {
     return address(fiber_->cta, static_cast<std::uint32_t>(static_cast<const char*>(p) - base));
   }
   BytesBarrier& barrier(std::uint32_t address) { return barriers_[address]; }
-  void send(const Parcel& parcel) { parcels_.push_back(parcel); }
+  void send(const Parcel& parcel) {
+    parcels_.push_back(parcel);
+    perhaps_others_first();
+  }
 
  private:
+  void perhaps_others_first() {
+    if (random_() % 2) swapcontext(&fiber_->context, &scheduler_);
+  }
   static void enter() {
     running_->body_();
     running_->fiber_->done = true;

@@ -56,8 +56,10 @@ class GoruKernels : public UnitKernels<GoruShape, GoruForwardMemory<T>, GoruBack
   }
 };
 
+#ifndef NRU_EMULATED_CLUSTER  // else included by a test
 const PersistentDesignEntry entry(
     unit_design<GoruShape, GoruKernels<SmallGoru>, GoruKernels<LargeGoru>>());
+#endif
 
 }  // namespace
 }  // namespace nru::kernels::cuda

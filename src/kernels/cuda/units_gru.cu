@@ -46,7 +46,7 @@ class GruForward;
 template <class T>
 class GruBackward;
 
-#if __CUDA_ARCH__ >= 900
+#if NRU_CLUSTER_CODE
 
 template <class T>
 class GruForward : UnitCta<GruForwardMemory<T>> {
@@ -254,8 +254,10 @@ class GruKernels : public UnitKernels<GruShape, GruForwardMemory<T>, GruBackward
   }
 };
 
+#ifndef NRU_EMULATED_CLUSTER  // else included by a test
 const PersistentDesignEntry entry(
     unit_design<GruShape, GruKernels<SmallGru>, GruKernels<LargeGru>>());
+#endif
 
 }  // namespace
 }  // namespace nru::kernels::cuda

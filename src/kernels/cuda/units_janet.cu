@@ -36,7 +36,7 @@ class JanetForward;
 template <class T>
 class JanetBackward;
 
-#if __CUDA_ARCH__ >= 900
+#if NRU_CLUSTER_CODE
 
 template <class T>
 class JanetForward : UnitCta<UnitMemory<typename T::Forward>> {
@@ -246,8 +246,10 @@ class JanetKernels : public UnitKernels<JanetShape, UnitMemory<typename T::Forwa
   }
 };
 
+#ifndef NRU_EMULATED_CLUSTER  // else included by a test
 const PersistentDesignEntry entry(
     unit_design<JanetShape, JanetKernels<SmallJanet>, JanetKernels<LargeJanet>>());
+#endif
 
 }  // namespace
 }  // namespace nru::kernels::cuda

@@ -234,6 +234,8 @@ class UnitCta {
 
 #endif
 
+#ifndef NRU_EMULATED_CLUSTER
+
 template <class Cta, class Memory, class Call>
 __global__ void __launch_bounds__(kClusterThreads, 1)
     units_kernel(const __grid_constant__ Call call) {
@@ -249,6 +251,8 @@ void launch_units(const char* name, const Call& call, cudaStream_t stream) {
   static_assert(sizeof(Memory) <= 227 * 1024);  // of a CTA, on compute capability 9
   launch_cluster(name, units_kernel<Cta, Memory, Call>, sizeof(Memory), call, stream);
 }
+
+#endif
 
 // What the kernels of a cell are made with, and need.
 template <class Shape, class ForwardMemory, class BackwardMemory>

@@ -37,7 +37,7 @@ class LstmForward;
 template <class T>
 class LstmBackward;
 
-#if __CUDA_ARCH__ >= 900
+#if NRU_CLUSTER_CODE
 
 __device__ inline LstmPeephole peephole_of(const LstmCall& f, const OwnUnit& u) {
   if (!f.peephole || !u.exists) return {};
@@ -265,8 +265,10 @@ class LstmKernels : public UnitKernels<LstmShape, UnitMemory<typename T::Forward
   }
 };
 
+#ifndef NRU_EMULATED_CLUSTER  // else included by a test
 const PersistentDesignEntry entry(
     unit_design<LstmShape, LstmKernels<SmallLstm>, LstmKernels<LargeLstm>>());
+#endif
 
 }  // namespace
 }  // namespace nru::kernels::cuda

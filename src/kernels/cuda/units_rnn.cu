@@ -19,7 +19,7 @@ class RnnForward;
 template <class T>
 class RnnBackward;
 
-#if __CUDA_ARCH__ >= 900
+#if NRU_CLUSTER_CODE
 
 template <class T>
 class RnnForward : RnnCta<T> {
@@ -329,8 +329,10 @@ class RnnKernels : public UnitKernels<RnnShape, RnnMemory<T>, RnnMemory<T>> {
   Buffer<float> moments_;
 };
 
+#ifndef NRU_EMULATED_CLUSTER  // else included by a test
 const PersistentDesignEntry entry(
     unit_design<RnnShape, RnnKernels<SmallRnn>, RnnKernels<LargeRnn>>());
+#endif
 
 }  // namespace
 }  // namespace nru::kernels::cuda

@@ -35,7 +35,7 @@ struct RnnMemory : UnitMemory<typename T::Product> {
   float4 of_warps[2][kClusterWarps];  // sums of warps
 };
 
-#if __CUDA_ARCH__ >= 900
+#if NRU_CLUSTER_CODE
 
 // Sum over a warp; all lanes get that of row lane % 4.
 __device__ inline float warp_row_sum(float4 x) {

@@ -53,7 +53,7 @@ class SruForward;
 template <class T>
 class SruBackward;
 
-#if __CUDA_ARCH__ >= 900
+#if NRU_CLUSTER_CODE
 
 template <class T>
 class SruForward : UnitCta<SruForwardMemory<T>> {
@@ -317,8 +317,10 @@ class SruKernels : public UnitKernels<SruShape, SruForwardMemory<T>, SruBackward
   }
 };
 
+#ifndef NRU_EMULATED_CLUSTER  // else included by a test
 const PersistentDesignEntry entry(
     unit_design<SruShape, SruKernels<SmallSru>, SruKernels<LargeSru>>());
+#endif
 
 }  // namespace
 }  // namespace nru::kernels::cuda
