@@ -17,6 +17,18 @@ inline int held_back = emulated::Cluster::kNobody;
 
 // ---- units_kernel.cuh ----
 
+template <class T>
+class Kept {
+ public:
+  T* require(std::size_t count) {
+    values_.resize(count);
+    return values_.data();
+  }
+
+ private:
+  std::vector<T> values_;
+};
+
 template <class Cta, class Memory, class Call>
 void launch_units(const char* name, const Call& call, cudaStream_t) {
   for (int i = 0; i < (call.of.batch + kClusterRows - 1) / kClusterRows; ++i) {

@@ -12,16 +12,20 @@ namespace {
 
 const RunCase kShort{"", 3, 5, false, true}, kShorter{"", 2, 3, false, true};
 
+RnnShape shape_of(int n, bool layer_norm) {
+  return {.input = 2, .hidden = n, .tanh = n % 2 == 1, .layer_norm = layer_norm};
+}
+
 TEST(RnnEmulation, DoesWhatTheCpuDoes) {
-  for (int n : {4, 5, 33})
-    expect_the_same<RnnKernels<SmallRnn>>(RnnShape{.input = 2, .hidden = n}, kShort);
-  for (int n : {201})
-    expect_the_same<RnnKernels<LargeRnn>>(RnnShape{.input = 2, .hidden = n}, kShorter);
+  for (bool norm : {false, true}) {
+    for (int n : {4, 5, 33, 160}) expect_the_same<RnnKernels<SmallRnn>>(shape_of(n, norm), kShort);
+    for (int n : {201, 416}) expect_the_same<RnnKernels<LargeRnn>>(shape_of(n, norm), kShorter);
+  }
 }
 
 TEST(RnnEmulation, NobodyIsOvertaken) {
-  const int n = 37;
-  expect_nobody_is_overtaken<RnnKernels<SmallRnn>>(RnnShape{.input = 2, .hidden = n});
+  for (bool norm : {false, true})
+    expect_nobody_is_overtaken<RnnKernels<SmallRnn>>(shape_of(37, norm));
 }
 
 }  // namespace

@@ -326,7 +326,7 @@ class RnnKernels : public UnitKernels<RnnShape, RnnMemory<T>, RnnMemory<T>> {
     return c;
   }
 
-  Buffer<float> moments_;
+  Kept<float> moments_;
 };
 
 #ifndef NRU_EMULATED_CLUSTER  // else included by a test
