@@ -80,10 +80,6 @@ void expect_the_same(const NruShape& shape, const RunCase& run, int held_back = 
       });
 }
 
-using Small = Tile<80, 64, 80, 4, false>;
-using Wide = Tile<128, 64, 80, 4, true>;
-using Large = Tile<128, 144, 128, 8, true>;
-
 NruShape shape_of(int hidden, int memory, int heads, bool relu = false) {
   NruShape shape{.input = 2, .hidden = hidden, .memory = memory, .heads = heads};
   shape.relu_heads = relu;
@@ -92,21 +88,21 @@ NruShape shape_of(int hidden, int memory, int heads, bool relu = false) {
 
 TEST(RowsEmulation, TheKernelsDoWhatTheCpuDoes) {
   const RunCase run{"", 2, 5, false, true};
-  expect_the_same<Small, true>(shape_of(80, 64, 4), run);
-  expect_the_same<Small, false>(shape_of(33, 36, 4, true), run);
-  expect_the_same<Wide, true>(shape_of(127, 64, 4), run);
-  expect_the_same<Large, false>(shape_of(101, 144, 4), run);
+  expect_the_same<SmallRows, true>(shape_of(80, 64, 4), run);
+  expect_the_same<SmallRows, false>(shape_of(33, 36, 4, true), run);
+  expect_the_same<WideRows, true>(shape_of(127, 64, 4), run);
+  expect_the_same<LargeRows, false>(shape_of(101, 144, 4), run);
 }
 
 TEST(RowsEmulation, FinishedRowsKeepTheirStates) {
-  expect_the_same<Small, true>(shape_of(80, 64, 4), {"", 4, 5, true, true});
-  expect_the_same<Large, false>(shape_of(101, 144, 4, true), {"", 3, 4, true, true});
+  expect_the_same<SmallRows, true>(shape_of(80, 64, 4), {"", 4, 5, true, true});
+  expect_the_same<LargeRows, false>(shape_of(101, 144, 4, true), {"", 3, 4, true, true});
 }
 
 TEST(RowsEmulation, NobodyIsOvertaken) {
-  for (int warp = 0; warp < Small::kThreads / 32; ++warp) {
-    expect_the_same<Small, true>(shape_of(41, 64, 4), {"", 2, 4, true, true}, warp);
-    expect_the_same<Small, false>(shape_of(5, 16, 1), {"", 1, 3, false, true}, warp);
+  for (int warp = 0; warp < SmallRows::kThreads / 32; ++warp) {
+    expect_the_same<SmallRows, true>(shape_of(41, 64, 4), {"", 2, 4, true, true}, warp);
+    expect_the_same<SmallRows, false>(shape_of(5, 16, 1), {"", 1, 3, false, true}, warp);
   }
 }
 
@@ -115,7 +111,7 @@ TEST(RowsEmulation, ARowMayHaveEndedBefore) {
   const NruShape shape = shape_of(5, 16, 1);
   const std::vector<float> weights(1000);
   const std::int64_t length = 7;
-  for (int warp = kNobody; warp < Small::kThreads / 32; ++warp) {
+  for (int warp = kNobody; warp < SmallRows::kThreads / 32; ++warp) {
     Rows h(4, shape.hidden), m(4, shape.memory), u(4, shape.head_outputs());
     for (int j = 0; j < shape.hidden; ++j) h.at(0, j) = static_cast<float>(j);
     for (int j = 0; j < shape.memory; ++j) m.at(0, j) = static_cast<float>(-j);
@@ -127,7 +123,7 @@ TEST(RowsEmulation, ARowMayHaveEndedBefore) {
     call.h = h.data(), call.m = m.data(), call.u = u.data();
     call.lengths = &length;
     call.begin = 9;
-    run_rows<RowForward<Small, false>, Small>(call, warp);
+    run_rows<RowForward<SmallRows, false>, SmallRows>(call, warp);
     for (int t = 1; t <= call.steps; ++t) {
       for (int j = 0; j < shape.hidden; ++j) ASSERT_EQ(h.at(t, j), j) << "held back: " << warp;
       for (int j = 0; j < shape.memory; ++j) ASSERT_EQ(m.at(t, j), -j) << "held back: " << warp;

@@ -10,8 +10,6 @@
 namespace nru::kernels::cuda {
 namespace {
 
-const RunCase kShort{"", 3, 5, false, true}, kShorter{"", 2, 3, false, true};
-
 GoruShape shape_of(int n, ModRelu form = ModRelu::smooth) {
   return {.input = 2, .hidden = n, .modrelu = form};
 }

@@ -10,18 +10,15 @@
 namespace nru::kernels::cuda {
 namespace {
 
-const RunCase kShort{"", 3, 5, false, true}, kShorter{"", 2, 3, false, true};
+GruShape shape_of(int n) { return {.input = 2, .hidden = n}; }
 
 TEST(GruEmulation, DoesWhatTheCpuDoes) {
-  for (int n : {4, 5, 96})
-    expect_the_same<GruKernels<SmallGru>>(GruShape{.input = 2, .hidden = n}, kShort);
-  for (int n : {97, 240})
-    expect_the_same<GruKernels<LargeGru>>(GruShape{.input = 2, .hidden = n}, kShorter);
+  for (int n : {4, 5, 96}) expect_the_same<GruKernels<SmallGru>>(shape_of(n), kShort);
+  for (int n : {97, 240}) expect_the_same<GruKernels<LargeGru>>(shape_of(n), kShorter);
 }
 
 TEST(GruEmulation, NobodyIsOvertaken) {
-  const int n = 37;
-  expect_nobody_is_overtaken<GruKernels<SmallGru>>(GruShape{.input = 2, .hidden = n});
+  expect_nobody_is_overtaken<GruKernels<SmallGru>>(shape_of(37));
 }
 
 }  // namespace

@@ -10,18 +10,15 @@
 namespace nru::kernels::cuda {
 namespace {
 
-const RunCase kShort{"", 3, 5, false, true}, kShorter{"", 2, 3, false, true};
+JanetShape shape_of(int n) { return {.input = 2, .hidden = n}; }
 
 TEST(JanetEmulation, DoesWhatTheCpuDoes) {
-  for (int n : {4, 5, 33})
-    expect_the_same<JanetKernels<SmallJanet>>(JanetShape{.input = 2, .hidden = n}, kShort);
-  for (int n : {201})
-    expect_the_same<JanetKernels<LargeJanet>>(JanetShape{.input = 2, .hidden = n}, kShorter);
+  for (int n : {4, 5, 33}) expect_the_same<JanetKernels<SmallJanet>>(shape_of(n), kShort);
+  for (int n : {201}) expect_the_same<JanetKernels<LargeJanet>>(shape_of(n), kShorter);
 }
 
 TEST(JanetEmulation, NobodyIsOvertaken) {
-  const int n = 37;
-  expect_nobody_is_overtaken<JanetKernels<SmallJanet>>(JanetShape{.input = 2, .hidden = n});
+  expect_nobody_is_overtaken<JanetKernels<SmallJanet>>(shape_of(37));
 }
 
 }  // namespace

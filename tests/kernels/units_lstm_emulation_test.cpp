@@ -10,21 +10,15 @@
 namespace nru::kernels::cuda {
 namespace {
 
-const RunCase kShort{"", 3, 5, false, true}, kShorter{"", 2, 3, false, true};
+LstmShape shape_of(int n) { return {.input = 2, .hidden = n, .peephole = n % 2 == 1}; }
 
 TEST(LstmEmulation, DoesWhatTheCpuDoes) {
-  for (int n : {4, 5, 33})
-    expect_the_same<LstmKernels<SmallLstm>>(
-        LstmShape{.input = 2, .hidden = n, .peephole = n % 2 == 1}, kShort);
-  for (int n : {101, 200})
-    expect_the_same<LstmKernels<LargeLstm>>(
-        LstmShape{.input = 2, .hidden = n, .peephole = n % 2 == 1}, kShorter);
+  for (int n : {4, 5, 33}) expect_the_same<LstmKernels<SmallLstm>>(shape_of(n), kShort);
+  for (int n : {101, 200}) expect_the_same<LstmKernels<LargeLstm>>(shape_of(n), kShorter);
 }
 
 TEST(LstmEmulation, NobodyIsOvertaken) {
-  const int n = 37;
-  expect_nobody_is_overtaken<LstmKernels<SmallLstm>>(
-      LstmShape{.input = 2, .hidden = n, .peephole = n % 2 == 1});
+  expect_nobody_is_overtaken<LstmKernels<SmallLstm>>(shape_of(37));
 }
 
 }  // namespace

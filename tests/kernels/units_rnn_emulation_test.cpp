@@ -10,8 +10,6 @@
 namespace nru::kernels::cuda {
 namespace {
 
-const RunCase kShort{"", 3, 5, false, true}, kShorter{"", 2, 3, false, true};
-
 RnnShape shape_of(int n, bool layer_norm) {
   return {.input = 2, .hidden = n, .tanh = n % 2 == 1, .layer_norm = layer_norm};
 }

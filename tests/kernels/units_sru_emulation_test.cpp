@@ -10,8 +10,6 @@
 namespace nru::kernels::cuda {
 namespace {
 
-const RunCase kShort{"", 3, 5, false, true}, kShorter{"", 2, 3, false, true};
-
 SruShape shape_of(int statistics, int recurrent) {
   return {.input = 2,
           .hidden = 7,

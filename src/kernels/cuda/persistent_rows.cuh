@@ -31,6 +31,10 @@ struct Tile {
   static constexpr int kMemoryEach = divided_up(kMemory, 32);  // of a lane of the write's warp
   static_assert(kHidden % 16 == 0 && kMemory % 16 == 0 && kHeads % 16 == 0);
 };
+// Those of kRowsShapes.
+using SmallRows = Tile<80, 64, 80, 4, false>;
+using WideRows = Tile<128, 64, 80, 4, true>;
+using LargeRows = Tile<128, 144, 128, 8, true>;
 
 // A step goes round: the write's warp hands its vector to both roles, the role of h hands h to
 // itself and to the other role, and both hand over to the write's warp. Who made a vector arrives

@@ -24,13 +24,11 @@ void launch_rows(const char* name, const Call& call, cudaStream_t stream) {
 // Calls f(tile, fast) for the compiled shape; fast says that the write has its own form.
 template <class F>
 void run_rows_tile(int shape, const NruWriteSizes& s, const F& f) {
-  using Small = Tile<80, 64, 80, 4, false>;
-  using Wide = Tile<128, 64, 80, 4, true>;
-  using Large = Tile<128, 144, 128, 8, true>;
   const bool fast = s.k == 4 && s.R == 4 && !s.relu;
-  if (shape == 0) return fast ? f(Small{}, std::true_type{}) : f(Small{}, std::false_type{});
-  if (shape == 1) return fast ? f(Wide{}, std::true_type{}) : f(Wide{}, std::false_type{});
-  f(Large{}, std::false_type{});
+  if (shape == 0)
+    return fast ? f(SmallRows{}, std::true_type{}) : f(SmallRows{}, std::false_type{});
+  if (shape == 1) return fast ? f(WideRows{}, std::true_type{}) : f(WideRows{}, std::false_type{});
+  f(LargeRows{}, std::false_type{});
 }
 
 }  // namespace nru::kernels::cuda
