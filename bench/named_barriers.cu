@@ -11,13 +11,13 @@ namespace {
 
 constexpr int kSteps = 5;
 
-template <int kBarrier>
+template <int kBarrier, int kThreads = 64>
 __device__ void arrive() {
-  asm volatile("bar.arrive %0, 64;" ::"n"(kBarrier) : "memory");
+  asm volatile("bar.arrive %0, %1;" ::"n"(kBarrier), "n"(kThreads) : "memory");
 }
-template <int kBarrier>
+template <int kBarrier, int kThreads = 64>
 __device__ void await() {
-  asm volatile("bar.sync %0, 64;" ::"n"(kBarrier) : "memory");
+  asm volatile("bar.sync %0, %1;" ::"n"(kBarrier), "n"(kThreads) : "memory");
 }
 
 // One warp hands values to another, who says when they have been read: as PTX's manual has it for
@@ -38,6 +38,34 @@ __global__ void hand_over(float* out) {
       await<1>();
       sum += box[t % kPlaces][31 - lane];
       if (t + 1 < kSteps) arrive<2>();
+    }
+    out[lane] = sum;
+  }
+}
+
+// As with two places, but a third warp arrives, too, before the values may be read.
+__global__ void three(float* out) {
+  __shared__ float box[2][32];
+  const int lane = threadIdx.x % 32;
+  float sum = 0;
+  if (threadIdx.x < 32) {
+    for (int t = 0; t < kSteps; ++t) {
+      if (t > 0) await<2>();
+      box[t % 2][lane] = t + lane;
+      arrive<1, 96>();
+    }
+  } else if (threadIdx.x < 64) {
+    for (int t = 0; t < kSteps; ++t) {
+      if (t > 0) await<3>();
+      arrive<1, 96>();
+    }
+  } else {
+    for (int t = 0; t < kSteps; ++t) {
+      await<1, 96>();
+      sum += box[t % 2][31 - lane];
+      if (t + 1 == kSteps) break;
+      arrive<2>();
+      arrive<3>();
     }
     out[lane] = sum;
   }
@@ -93,12 +121,14 @@ int main(int count, char** arguments) {
     hand_over<1><<<1, 64>>>(out);
   } else if (!std::strcmp(way, "turns")) {
     hand_over<2><<<1, 64>>>(out);
+  } else if (!std::strcmp(way, "three")) {
+    three<<<1, 96>>>(out);
   } else if (!std::strcmp(way, "meet")) {
     meet<<<1, 96>>>(out);
   } else if (!std::strcmp(way, "mixed")) {
     mixed<<<1, 128>>>(out);
   } else {
-    std::fprintf(stderr, "usage: named_barriers arrive|turns|meet|mixed\n");
+    std::fprintf(stderr, "usage: named_barriers arrive|turns|three|meet|mixed\n");
     return 2;
   }
   cudaMemcpy(host, out, sizeof host, cudaMemcpyDeviceToHost);

@@ -160,6 +160,7 @@ class CudaUpdater : public Updater {
     next_ = first + count;
     std::vector<double> baselines;
     for (std::int64_t i = first; i < next_;) i += launch(i, next_ - i, baselines);
+    cuda::wait_in_looks(network_->stream());
     const cuda::Unrecorded unrecorded;
     const auto records = log_.read(static_cast<std::uint64_t>(next_), static_cast<int>(count));
     for (std::size_t i = 0; i < records.size(); ++i) {

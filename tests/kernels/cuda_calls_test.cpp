@@ -4,10 +4,15 @@
 
 #ifdef NRU_HAS_CUDA
 
+#include <cuda_runtime_api.h>
+
+#include <chrono>
 #include <cmath>
+#include <future>
 #include <limits>
 #include <string>
 #include <string_view>
+#include <thread>
 
 #include "cuda_data.h"
 #include "kernels/cuda/embedding.h"
@@ -124,6 +129,41 @@ TEST(CudaCalls, WindowsJoin) {
   EXPECT_LT(relative_distance(kept.output, dropped.output), 1e-6);
   EXPECT_LT(relative_distance(kept.final_state[0], dropped.final_state[0]), 1e-6);
   EXPECT_NEAR(whole.max_output, windows.max_output, 1e-6);
+}
+
+// A run of long updates must not hold up those that still record theirs.
+TEST(CudaCalls, WhoWaitsInLooksKeepsNobodyFromRecording) {
+  NRU_NEEDS_CUDA_DEVICE();
+  struct Work {
+    std::promise<void> recorded;
+    bool in_time = false;
+  } work;
+  std::promise<void> begun;
+  const Stream busy, other;
+  Buffer<float> values;
+  values.require(4);
+  ASSERT_EQ(cudaLaunchHostFunc(
+                busy.handle(),
+                [](void* p) {
+                  auto& of = *static_cast<Work*>(p);
+                  of.in_time = of.recorded.get_future().wait_for(std::chrono::seconds(20)) ==
+                               std::future_status::ready;
+                },
+                &work),
+            cudaSuccess);
+  std::thread waiting([&] {
+    begun.set_value();
+    wait_in_looks(busy.handle());
+  });
+  begun.get_future().wait();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // it has begun to wait
+  Graph graph(other.handle(),
+              [&] { cudaMemsetAsync(values.data(), 0, values.bytes(), other.handle()); });
+  work.recorded.set_value();
+  waiting.join();
+  EXPECT_TRUE(work.in_time);
+  graph.launch();
+  wait(other.handle());
 }
 
 TEST(CudaCalls, StreamsDoNotDisturbEachOther) {

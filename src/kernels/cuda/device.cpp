@@ -1,7 +1,10 @@
 #include "kernels/cuda/device.h"
 
+#include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include "kernels/cuda/check.h"
@@ -108,6 +111,18 @@ std::string driver_version() {
 
 void wait(StreamHandle stream) {
   check(cudaStreamSynchronize(stream), "waiting for the work of a stream");
+}
+
+void wait_in_looks(StreamHandle stream) {
+  using std::chrono::microseconds;
+  const auto done = [&] {
+    const Unrecorded unrecorded;
+    const cudaError_t state = cudaStreamQuery(stream);
+    if (state != cudaErrorNotReady) check(state, "waiting for the work of a stream");
+    return state == cudaSuccess;
+  };
+  for (microseconds pause(20); !done(); pause = std::min(2 * pause, microseconds(320)))
+    std::this_thread::sleep_for(pause);
 }
 
 DeviceScope::DeviceScope(int device) {

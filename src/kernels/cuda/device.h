@@ -29,6 +29,9 @@ const char* built_architectures();
 std::string driver_version();  // the CUDA version that the driver supports, such as "13.0"
 
 void wait(StreamHandle stream);  // until all work of the stream is done
+// The same for work that takes long, by a thread that is not Unrecorded (below): it is so for each
+// look only, so that others can record meanwhile.
+void wait_in_looks(StreamHandle stream);
 
 // The current device of this thread, until the end of the scope.
 class DeviceScope {

@@ -37,13 +37,14 @@ using WideRows = Tile<128, 64, 80, 4, true>;
 using LargeRows = Tile<128, 144, 128, 8, true>;
 
 // A step goes round: the write's warp hands its vector to both roles, the role of h hands h to
-// itself and to the other role, and both hand over to the write's warp. Who made a vector arrives
-// at a barrier where those wait who need it; its count is that of both. Every barrier has one place
-// in the code where threads wait at it, as compute-sanitizer wants it.
+// itself and to the other role, and that one hands over to the write's warp. Who made a vector
+// arrives at a barrier where those wait who need it; its count is that of both. The other role has
+// waited for h, so the write's warp knows that h is made, and what it wrote read, by all.
 //
-// A vector whose readers arrive at the next barrier without having waited at another has two places
-// that take turns. By then its readers have waited, too, before it is written again: more than is
-// needed, but compute-sanitizer believes in nothing less.
+// Every barrier has one place in the code where threads wait at it and one where they arrive, as
+// compute-sanitizer wants it. A vector whose readers arrive at the next barrier without having
+// waited at another has two places that take turns. By then its readers have waited, too, before it
+// is written again: more than is needed, but compute-sanitizer believes in nothing less.
 enum Barrier {
   kWrittenForHidden = 1,
   kWrittenForOther,

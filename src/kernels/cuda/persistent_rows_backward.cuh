@@ -57,7 +57,6 @@ struct BackwardHidden {
       const float d_a = relu_backward(h, group_sums(sum) + d);
       if (mine) g.d_a[t % 2][own] = d_a;
       hand_over_hidden<T>();
-      if (t > 0) arrive<kReadyForWrite, T::kThreads>();  // d_u has been read
       if (mine) c.d_a[row_offset(c, t, c.ld_h) + own] = d_a;
       d = arriving(t - 1);
       h = h_of(t - 1);
@@ -93,7 +92,7 @@ struct BackwardMemory {
       from_hidden.multiply_add(g.d_a[t % 2], at, sum);
       D += group_sums(sum);
       if (mine) g.D[(t + 1) % 2][mine.index] = D;
-      if (t > 0) arrive<kReadyForWrite, T::kThreads>();
+      if (t > 0) arrive<kReadyForWrite, T::kRole + 32>();
     }
     if (mine) c.gradient_m[row_offset(c, 0, c.ld_m) + mine.index] = D;
   }
@@ -129,7 +128,7 @@ __device__ void run_backward_write(const RowsBackward& c, Gradients<T>& g, int s
   prepare();
   load(steps - 2);
   for (int t = steps; t-- > 0;) {
-    if (t < steps - 1) await<kReadyForWrite, T::kThreads>();
+    if (t < steps - 1) await<kReadyForWrite, T::kRole + 32>();
     if (kFast && ready.fits) {
       ready.finish(g.D[t % 2], g.d_u);
     } else {

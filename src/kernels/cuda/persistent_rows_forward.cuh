@@ -52,7 +52,6 @@ struct ForwardHidden {
       const float h = relu(group_sums(sum) + x);
       if (mine) v.h[t % 2][mine.index] = h;
       hand_over_hidden<T>();
-      arrive<kReadyForWrite, T::kThreads>();  // m' has been read
       if (mine) {
         *slot = h;
         slot += step;
@@ -96,7 +95,7 @@ struct ForwardHeads {
         v.u[t % 2][mine.index] = u;
         *slot = u;  // before the write's warp may have to set it to zero
       }
-      arrive<kReadyForWrite, T::kThreads>();
+      arrive<kReadyForWrite, T::kRole + 32>();
       if (mine) {
         slot += step;
         if (t + 1 < steps) x = *slot;
@@ -116,7 +115,7 @@ __device__ void run_forward_write(const RowsForward& c, Vectors<T>& v, int steps
   unsigned largest = 0;
   if (steps > 0) hand_to_roles<T>();
   for (int t = 0; t < steps; ++t) {
-    await<kReadyForWrite, T::kThreads>();
+    await<kReadyForWrite, T::kRole + 32>();
     const float* u = v.u[t % 2];
     const bool written = kFast && write_forward_fast(c.write, u, v.terms, m);
     if (!written) {
