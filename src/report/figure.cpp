@@ -141,14 +141,30 @@ std::string gnuplot_script(const LineFigure& figure) {
   return text + fmt::format("plot {}\n", fmt::join(bands, ", \\\n  "));
 }
 
+// In short lines, so that neighbours have room.
+std::string group_label(const std::string& name) {
+  constexpr std::size_t kWidth = 16;
+  std::string label;
+  std::size_t begin = 0;
+  while (name.size() - begin > kWidth) {
+    const std::size_t space = name.rfind(' ', begin + kWidth);
+    if (space == std::string::npos || space <= begin) break;
+    label += gnuplot_string(name.substr(begin, space - begin)) + ".\"\\n\".";
+    begin = space + 1;
+  }
+  return label + gnuplot_string(name.substr(begin));
+}
+
 std::string gnuplot_script(const BarFigure& figure) {
   std::string text = opening(figure.title, 860, 440);
   text += axis('y', figure.y);
-  text += "set key outside right top Left reverse width -1\nunset grid\nset boxwidth 1\n";
+  text +=
+      "set key outside right top Left reverse width -1\nunset grid\nset boxwidth 1\nset bmargin "
+      "4\n";
   const double step = static_cast<double>(figure.series.size()) + 1;
   std::vector<std::string> tics, plots;
   for (std::size_t group = 0; group < figure.groups.size(); ++group) {
-    tics.push_back(fmt::format("{} {}", gnuplot_string(figure.groups[group]),
+    tics.push_back(fmt::format("{} {}", group_label(figure.groups[group]),
                                static_cast<double>(group) * step + (step - 2) / 2));
   }
   for (std::size_t i = 0; i < figure.series.size(); ++i) {

@@ -97,12 +97,15 @@ bool any_row(const std::vector<const Series*>& series, Rows Run::*rows, Holds ho
 }
 
 // A burst can take the loss to a million times the baseline, and everything else would be a line at
-// the bottom: the figure ends where losses of a network that knows nothing end.
+// the bottom: the figure ends where losses of a network that knows nothing end. At the other end a
+// network that has solved its task goes on for many orders of magnitude which say nothing more.
 void clip_bursts(LineFigure& figure) {
   if (figure.references.empty()) return;
-  const double most = 30 * figure.references[0].y;
+  const double most = 30 * figure.references[0].y, least = 1e-6 * figure.references[0].y;
   for (const Line& line : figure.lines) {
-    if (std::ranges::any_of(line.y, [&](double y) { return y > most; })) figure.y.high = most;
+    const auto& highest = line.high.empty() ? line.y : line.high;
+    if (std::ranges::any_of(highest, [&](double y) { return y > most; })) figure.y.high = most;
+    if (std::ranges::any_of(line.y, [&](double y) { return y < least; })) figure.y.low = least;
   }
 }
 
@@ -316,8 +319,9 @@ class Builder {
     made_.figures.push_back(
         {experiment_.name,
          experiment_.title +
-             ". Medians over seeds, whiskers from the least to the greatest; hatched or dashed: "
-             "not solved within so many updates.",
+             ". Medians over seeds, whiskers from the least to the greatest, to the end of the "
+             "longest run where a seed does not solve it; hatched or dashed: not solved within so "
+             "many updates.",
          std::move(figure)});
   }
 
@@ -328,10 +332,13 @@ class Builder {
       return {static_cast<double>(budget_of(series)), {}, {}, true};
     }
     BarFigure::Bar bar{spread->median, {}, {}, false};
-    if (spread->runs > 1 && std::isfinite(spread->high)) {
-      bar.low = spread->low;
-      bar.high = spread->high;
-    }
+    if (spread->runs == 1) return bar;
+    bar.low = spread->low;
+    bar.high = spread->high;
+    if (std::isfinite(spread->high)) return bar;
+    bar.high = 0;  // a seed does not solve it: the end of the longest run
+    for (const Run* run : series.counted())
+      bar.high = std::max(*bar.high, static_cast<double>(run->result->updates));
     return bar;
   }
 

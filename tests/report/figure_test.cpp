@@ -103,12 +103,13 @@ TEST(Figure, BarsSolidOpenAndMissing) {
   NEEDS_GNUPLOT();
   BarFigure figure;
   figure.title = "steps";
-  figure.groups = {"copy", "denoise", "none"};
+  figure.groups = {"copy", "denoise", "nothing at all here, T = 100"};
   figure.series = {{"NRU", style_of("nru"), {{100, 80, 120, false}, {200, {}, {}, true}, {}}}};
   const std::string script = gnuplot_script(figure);
   EXPECT_THAT(script, HasSubstr("$solid0 << EOD\n0 100\nEOD"));
   EXPECT_THAT(script, HasSubstr("$open0 << EOD\n2 200\nEOD"));
   EXPECT_THAT(script, HasSubstr("$whiskers0 << EOD\n0 100 80 120\nEOD"));
+  EXPECT_THAT(script, HasSubstr("\"nothing at all\".\"\\n\".\"here, T = 100\" 4"));
   EXPECT_TRUE(contains(to_svg(figure), "denoise"));
 }
 

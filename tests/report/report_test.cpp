@@ -160,18 +160,48 @@ TEST(Medians, OverSeedsWithTheirRange) {
   EXPECT_EQ(line.y[9], 2);  // it settled: held at its last value
 }
 
-TEST(Report, BurstsLeaveTheFigureAtTheTop) {
+TEST(Report, CurvesAreFramedByTheBaseline) {
+  constexpr double kBaseline = 0.17328679513998632;
   const TempDir root;
   test::write_run(root / "copy-100/nru-seed1", {.solved_at = 20000});
-  const auto high = [&] {
+  test::write_run(root / "copy-100/nru-seed2", {.solved_at = 20000});
+  test::write_run(root / "copy-100/nru-seed3", {.solved_at = 20000});
+  const auto y = [&] {
     const Report report = make_report(read_collection(root.path(), copying()));
-    return std::get<LineFigure>(report.sections[0].figures.figures.at(0).drawing).y.high;
+    return std::get<LineFigure>(report.sections[0].figures.figures.at(0).drawing).y;
   };
-  EXPECT_FALSE(high());
-  const training::RunPaths paths{root / "copy-100/nru-seed1"};
-  test::write_bytes(paths.metrics(), test::read_bytes(paths.metrics()) +
-                                         "60001,,train,173286795.13998632,1e9,,,,,,,0,0,1\n");
-  EXPECT_NEAR(*high(), 30 * 0.17328679513998632, 1e-9);
+  const auto add = [&](int seed, const char* row) {
+    const training::RunPaths paths{root / fmt::format("copy-100/nru-seed{}", seed)};
+    test::write_bytes(paths.metrics(), test::read_bytes(paths.metrics()) + row);
+  };
+  EXPECT_FALSE(y().high);
+  EXPECT_FALSE(y().low);
+  add(1, "60001,,train,173286795.13998632,1e9,,,,,,,0,0,1\n");  // in the band alone
+  EXPECT_NEAR(y().high.value_or(0), 30 * kBaseline, 1e-9);
+  EXPECT_FALSE(y().low);
+  for (const int seed : {1, 2, 3})
+    add(seed, "60101,,train,1.7328679513998632e-11,1e-10,,,,,,,0,0,1\n");
+  EXPECT_NEAR(y().low.value_or(0), 1e-6 * kBaseline, 1e-12);
+}
+
+// Two seeds of three: the median is a number, and the whisker says that there was one without.
+TEST(Report, AWhiskerGoesToTheEndWhereASeedIsNotSolved) {
+  const TempDir root;
+  test::write_run(root / "copy-100/nru-seed1", {.updates = 50000, .solved_at = 20000});
+  test::write_run(root / "copy-100/nru-seed2", {.updates = 60000, .solved_at = 30000});
+  test::write_run(root / "copy-100/nru-seed3", {.updates = 40000});
+  std::vector<experiments::Experiment> all = copying();
+  experiments::Experiment bars = all[0];
+  bars.name = "converge";
+  bars.figure = experiments::FigureKind::bars;
+  bars.uses = {"copy-100"};
+  all.push_back(bars);
+  const Report report = make_report(read_collection(root.path(), all));
+  const auto& figure = std::get<BarFigure>(report.sections.at(1).figures.figures.at(0).drawing);
+  const BarFigure::Bar& bar = figure.series.back().bars.at(0);
+  EXPECT_EQ(bar.value, 30000);
+  EXPECT_EQ(bar.low, 20000);
+  EXPECT_EQ(bar.high, 60000);
 }
 
 TEST(Report, PaperOursDifference) {
