@@ -9,7 +9,8 @@
 // 60,000 images, of which the last 10,000 validate, and then the order of the pixels, whatever the
 // run's seed. The order of the images within an epoch does depend on the seed. A batch size that
 // does not divide the number of training images leaves out the end of the epoch's order: every
-// update sees a full batch, and each epoch leaves out others.
+// update sees a full batch, and each epoch leaves out others. Training may leave pixels dark at
+// random (dropout), which the experiments did not.
 #include <fmt/format.h>
 #include <nru/error.h>
 
@@ -75,7 +76,7 @@ class PsMnist : public Task {
     const ImageRule rule = this->rule(split);
     for (int row = 0; row < batch.rows; ++row) {
       const std::uint32_t image = rule.image(index, row);
-      fill_row(pixels_of(image), row, batch);
+      fill_row(rule, index, pixels_of(image), row, batch);
       digits[row] = digit_of(image);
     }
   }
@@ -120,7 +121,14 @@ class PsMnist : public Task {
       : rows_(settings.batch_size),
         train_(std::move(images.train)),
         test_(std::move(images.test)),
-        order_(settings.seed, static_cast<std::uint32_t>(train_images())) {
+        order_(settings.seed, static_cast<std::uint32_t>(train_images())),
+        dropout_(settings.seed, get<double>(settings.options, "dropout")) {
+    if (!(dropout_.probability >= 0 && dropout_.probability < 1)) {
+      throw Error(
+          fmt::format("task_options.dropout {} is not a share of pixels; choose 0 (none) or "
+                      "more, and less than 1",
+                      get<double>(settings.options, "dropout")));
+    }
     if (rows_ < 1 || rows_ > train_images()) {
       throw Error(
           fmt::format("batch_size {} is not possible with {} training images; choose 1 to "
@@ -148,7 +156,10 @@ class PsMnist : public Task {
   ImageRule rule(Split split) const {
     const bool train = split == Split::train;
     const auto first = train ? 0 : split == Split::valid ? train_images() : train_.count;
-    return {order_, train, static_cast<std::uint32_t>(first),
+    return {order_,
+            train ? dropout_ : PixelDropout(0, 0),
+            train,
+            static_cast<std::uint32_t>(first),
             static_cast<std::uint32_t>(train ? rows_ : kEvaluationRows),
             static_cast<std::uint64_t>(evaluation_batches(split))};
   }
@@ -163,10 +174,11 @@ class PsMnist : public Task {
     return image < count ? train_.labels[image_order_[image]] : test_.labels[image - count];
   }
 
-  void fill_row(const unsigned char* pixels, int row, Batch& batch) const {
+  void fill_row(const ImageRule& rule, std::uint64_t index, const unsigned char* pixels, int row,
+                Batch& batch) const {
     float* to = batch.dense.data() + row;  // [T,B]
-    for (const int pixel : pixel_at_step_) {
-      *to = ImageRule::brightness(pixels[pixel]);
+    for (int step = 0; step < kPixels; ++step) {
+      *to = rule.brightness(pixels[pixel_at_step_[step]], index, row, step);
       to += batch.rows;
     }
     *to = 0;
@@ -175,6 +187,7 @@ class PsMnist : public Task {
   int rows_;
   LabelledImages train_, test_;
   EpochOrder order_;
+  PixelDropout dropout_;                   // of training batches
   std::vector<std::int32_t> image_order_;  // train images, then valid images
   std::array<int, kPixels> pixel_at_step_;
 };
@@ -184,6 +197,7 @@ TaskInfo psmnist_info() {
   info.name = "psmnist";
   info.summary = "sequential MNIST: recognise a digit from its pixels in a fixed random order";
   info.options = {{"permute", true, "false: the pixels in their own order, row by row", {}},
+                  {"dropout", 0.0, "share of the pixels that training leaves dark, at random", {}},
                   {"data", std::string(), "where MNIST lies; empty: the data directory", {}}};
   info.defaults.epochs = 100;
   info.defaults.batch_size = 100;

@@ -30,6 +30,11 @@ class PsMnist : public testing::Test {
                            {{"data", directory_.path().string()}, {"permute", permute}}, seed);
   }
 
+  std::unique_ptr<Task> make_with(int batch_size, double dropout, std::uint64_t seed = 1) const {
+    return test::make_task("psmnist", batch_size,
+                           {{"data", directory_.path().string()}, {"dropout", dropout}}, seed);
+  }
+
   // The number of the image in a row, from its unpermuted first pixels.
   static int image_in(const Batch& batch, int row) {
     // Pixel 0 is 7 i mod 256 and 183 * 7 = 1 mod 256.
@@ -155,6 +160,43 @@ TEST_F(PsMnist, ABatchDependsOnNothingButItsCoordinates) {
   EXPECT_TRUE(same_batch(reused, valid));
 }
 
+TEST_F(PsMnist, DropoutLeavesPixelsOfTrainingDark) {
+  const auto plain = make(50), dropped = make_with(50, 0.25), other = make_with(50, 0.25, 2);
+  int bright = 0, dark = 0;
+  std::map<int, Batch> batches;
+  for (const int i : {0, 1}) {
+    const Batch want = batch_of(*plain, Split::train, i), got = batch_of(*dropped, Split::train, i);
+    EXPECT_EQ(got.targets, want.targets);
+    for (std::size_t at = 0; at < want.dense.size(); ++at) {
+      if (want.dense[at] == 0) {
+        ASSERT_EQ(got.dense[at], 0);
+      } else if (got.dense[at] == 0) {
+        ++dark;
+      } else {
+        ASSERT_FLOAT_EQ(got.dense[at], want.dense[at] / 0.75f);
+        ++bright;
+      }
+    }
+    batches[i] = got;
+  }
+  // 78,000 pixels: three standard deviations are 0.005.
+  EXPECT_NEAR(static_cast<double>(dark) / (dark + bright), 0.25, 0.005);
+  EXPECT_TRUE(same_batch(batch_of(*dropped, Split::train, 1), batches[1]));
+  // An epoch of one batch shows the same images again, with others of their pixels; so does a row
+  // beside it, or another seed.
+  const auto darkness = [&](const Batch& batch, int row) {
+    std::vector<bool> is_dark;
+    for (int t = 0; t < 784; ++t) is_dark.push_back(batch.dense[t * 50 + row] == 0);
+    return is_dark;
+  };
+  EXPECT_NE(darkness(batches[0], 0), darkness(batches[1], 0));
+  EXPECT_NE(darkness(batches[0], 0), darkness(batches[0], 1));
+  EXPECT_NE(darkness(batches[0], 0), darkness(batch_of(*other, Split::train, 0), 0));
+  for (const Split split : {Split::valid, Split::test}) {
+    EXPECT_TRUE(same_batch(batch_of(*dropped, split, 0), batch_of(*plain, split, 0)));
+  }
+}
+
 TEST_F(PsMnist, ScoresTheLastStepOnly) {
   const auto task = make(10);
   const Batch batch = batch_of(*task, Split::train, 0);
@@ -172,6 +214,10 @@ TEST_F(PsMnist, ImpossibleSettings) {
     EXPECT_THAT(test::error_of([&] { make(batch_size); }),
                 HasSubstr("batch_size " + std::to_string(batch_size) +
                           " is not possible with 50 training images; choose 1 to 50"));
+  }
+  for (const double dropout : {-0.1, 1.0}) {
+    EXPECT_THAT(test::error_of([&] { make_with(10, dropout); }),
+                HasSubstr("choose 0 (none) or more, and less than 1"));
   }
   test::write_small_mnist(directory_.path(), 5, 10);
   EXPECT_THAT(test::error_of([&] { make(1); }), HasSubstr("5 images are too few"));

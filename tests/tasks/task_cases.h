@@ -56,6 +56,7 @@ class TaskCases {
       for (const int rows : {7, 100})
         add("psmnist", rows, 0, {{"data", files_.path().string()}, {"permute", permute}});
     }
+    add("psmnist", 9, 0, {{"data", files_.path().string()}, {"dropout", 0.3}});
     std::string text;
     for (int at = 0; at < 5000; ++at) text += static_cast<char>('a' + at * at % 23);
     write_bytes(files_ / "text", text);

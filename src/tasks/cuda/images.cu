@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(kTile* kWarps)
   for (int s = warp; s < kTile && first_step + s < to.steps; s += kWarps) {
     const int step = first_step + s;
     const long long at = static_cast<long long>(step) * to.rows + row;
-    to.dense[at] = ImageRule::brightness(pixels[lane][s]);
+    to.dense[at] = images.rule.brightness(pixels[lane][s], *index, row, step);
     to.targets[at] = step == to.steps - 1 ? images.labels[image[lane]] : 0;
   }
 }
