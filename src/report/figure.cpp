@@ -158,9 +158,8 @@ std::string group_label(const std::string& name) {
 std::string gnuplot_script(const BarFigure& figure) {
   std::string text = opening(figure.title, 860, 440);
   text += axis('y', figure.y);
-  text +=
-      "set key outside right top Left reverse width -1\nunset grid\nset boxwidth 1\nset bmargin "
-      "4\n";
+  text += "set key outside right top Left reverse width -1\nunset grid\nset boxwidth 1\n";
+  text += "set bmargin 4\n";  // for group_label()
   const double step = static_cast<double>(figure.series.size()) + 1;
   std::vector<std::string> tics, plots;
   for (std::size_t group = 0; group < figure.groups.size(); ++group) {
