@@ -177,6 +177,7 @@ TEST(Report, CurvesAreFramedByTheBaseline) {
   EXPECT_FALSE(y().high);
   EXPECT_FALSE(y().low);
   add(1, "60001,,train,173286795.13998632,1e9,,,,,,,0,0,1\n");  // in the band alone
+  for (const int seed : {2, 3}) add(seed, "60001,,train,0.017328679513998632,0.1,,,,,,,0,0,1\n");
   EXPECT_NEAR(y().high.value_or(0), 30 * kBaseline, 1e-9);
   EXPECT_FALSE(y().low);
   for (const int seed : {1, 2, 3})
