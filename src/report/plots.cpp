@@ -99,7 +99,7 @@ bool any_row(const std::vector<const Series*>& series, Rows Run::*rows, Holds ho
 // A burst can take the loss to a million times the baseline, and everything else would be a line at
 // the bottom: the figure ends where losses of a network that knows nothing end. At the other end a
 // network that has solved its task goes on for many orders of magnitude which say nothing more.
-void clip_bursts(LineFigure& figure) {
+void frame_by_baseline(LineFigure& figure) {
   if (figure.references.empty()) return;
   const double most = 30 * figure.references[0].y, least = 1e-6 * figure.references[0].y;
   for (const Line& line : figure.lines) {
@@ -206,7 +206,7 @@ class Builder {
     if (baseline)
       figure.references.push_back({*baseline, fmt::format("baseline {:.4g}", *baseline)});
     if (relative) figure.references.push_back({1, "baseline"});
-    clip_bursts(figure);
+    frame_by_baseline(figure);
     add(panel.suffix, relative ? "Training loss over its baseline" : "Training loss",
         std::move(figure));
   }

@@ -182,16 +182,19 @@ TEST_F(PsMnist, DropoutLeavesPixelsOfTrainingDark) {
   // 78,000 pixels: three standard deviations are 0.005.
   EXPECT_NEAR(static_cast<double>(dark) / (dark + bright), 0.25, 0.005);
   EXPECT_TRUE(same_batch(batch_of(*dropped, Split::train, 1), batches[1]));
-  // An epoch of one batch shows the same images again, with others of their pixels; so does a row
-  // beside it, or another seed.
-  const auto darkness = [&](const Batch& batch, int row) {
-    std::vector<bool> is_dark;
-    for (int t = 0; t < 784; ++t) is_dark.push_back(batch.dense[t * 50 + row] == 0);
-    return is_dark;
+  // Other pixels in the next batch, in the row beside it and with another seed. Images hold few
+  // dark pixels of their own, so one choice for both would agree nearly everywhere; two do at
+  // 0.625.
+  const auto agreement = [&](const Batch& beside, int row) {
+    int same = 0;
+    for (int t = 0; t < 784; ++t)
+      same += (batches[0].dense[t * 50] == 0) == (beside.dense[t * 50 + row] == 0);
+    return same / 784.0;
   };
-  EXPECT_NE(darkness(batches[0], 0), darkness(batches[1], 0));
-  EXPECT_NE(darkness(batches[0], 0), darkness(batches[0], 1));
-  EXPECT_NE(darkness(batches[0], 0), darkness(batch_of(*other, Split::train, 0), 0));
+  EXPECT_GT(agreement(batches[0], 0), 0.99);
+  EXPECT_LT(agreement(batches[1], 0), 0.75);
+  EXPECT_LT(agreement(batches[0], 1), 0.75);
+  EXPECT_LT(agreement(batch_of(*other, Split::train, 0), 0), 0.75);
   for (const Split split : {Split::valid, Split::test}) {
     EXPECT_TRUE(same_batch(batch_of(*dropped, split, 0), batch_of(*plain, split, 0)));
   }
