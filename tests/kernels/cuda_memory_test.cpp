@@ -5,8 +5,11 @@
 
 #include <cuda_runtime_api.h>
 
+#include <set>
+
 #include "cuda_compare.h"
 #include "cuda_data.h"
+#include "cuda_design_cases.h"
 
 namespace nru::kernels::cuda {
 namespace {
@@ -15,6 +18,7 @@ const CellCase kCell{"nru", NruShape{.input = 5, .hidden = 7, .memory = 16, .hea
 const RunCase kRun{"", 37, 11, true, true};
 
 int taken = 0, given_back = 0;
+std::set<void*> live, released;
 StreamHandle asked_for = nullptr;
 
 // Memory of a pool has seen other use: here every byte is 0xff, in floats NaN.
@@ -23,11 +27,14 @@ void* take(std::size_t bytes, StreamHandle stream) {
   EXPECT_EQ(cudaMalloc(&memory, bytes), cudaSuccess);
   EXPECT_EQ(cudaMemsetAsync(memory, 0xff, bytes, stream), cudaSuccess);
   asked_for = stream;
+  live.insert(memory);
   ++taken;
   return memory;
 }
 void give_back(void* memory) {
   EXPECT_EQ(cudaFree(memory), cudaSuccess);
+  live.erase(memory);
+  released.insert(memory);
   ++given_back;
 }
 
@@ -53,6 +60,26 @@ TEST(CudaMemory, SequencesRunInAPoolsMemory) {
   Buffer<float> after;
   after.require(1);
   EXPECT_EQ(taken, before) << "the scope has ended";
+}
+
+// A graph that was recorded for one batch must find its memory when a larger one has been through:
+// in training, evaluation may come with other batches.
+TEST(CudaMemory, ASequenceGivesNothingBackWhileItLives) {
+  NRU_NEEDS_CUDA_DEVICE();
+  const Stream stream;
+  for (const DesignCases& design : design_cases()) {
+    for (const CellCase& cell : design.cells) {
+      SCOPED_TRACE(design.name + " " + cell.name);
+      SequenceData<float> trained(cell, {"", 3, 6, false, true}), evaluated(cell, {"", 3, 13});
+      const PoolScope scope({take, give_back}, stream.handle());
+      Sequence sequence(trained.program, {.stream = stream.handle()});
+      train(trained, sequence, stream.handle());
+      const std::set<void*> before = live;
+      released.clear();
+      evaluate(evaluated, sequence, stream.handle());
+      for (void* memory : before) EXPECT_FALSE(released.contains(memory));
+    }
+  }
 }
 
 }  // namespace

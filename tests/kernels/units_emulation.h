@@ -17,18 +17,6 @@ inline int held_back = emulated::Cluster::kNobody;
 
 // ---- units_kernel.cuh ----
 
-template <class T>
-class Kept {
- public:
-  T* require(std::size_t count) {
-    values_.resize(count);
-    return values_.data();
-  }
-
- private:
-  std::vector<T> values_;
-};
-
 // Static: the library has one for the same types.
 template <class Cta, class Memory, class Call>
 static void launch_units(const char* name, const Call& call, cudaStream_t) {
@@ -150,6 +138,10 @@ class UnitsEmulation {
     call.ld = ld_.data();
     call.parameters = tables.parameters.data();
     call.slots = tables.slots.data();
+    call.memory = [this](std::size_t bytes) {
+      memory_.resize(std::max(memory_.size(), bytes));
+      return memory_.data();
+    };
     return call;
   }
   void forward(const Tables& tables, Persistent& kernels) {
@@ -220,6 +212,7 @@ class UnitsEmulation {
   std::vector<int> ld_;
   std::vector<std::vector<float>> row_sums_;
   std::vector<unsigned> largest_;
+  std::vector<char> memory_;
 };
 
 inline const RunCase kShort{"", 3, 5, false, true}, kShorter{"", 2, 3, false, true};

@@ -37,7 +37,7 @@ class EurnnRows final : public Persistent {
   void forward(const PersistentForward& call, cudaStream_t stream) override {
     EurnnForward f{};
     fill(call, &f);
-    if (call.keep) f.y = y_.require(static_cast<std::size_t>(call.steps) * call.batch * f.ld_z);
+    if (call.keep) f.y = y_of(call);
     f.largest_h = call.largest ? call.largest + kH : nullptr;
     launch_row<EurnnRowForward<P>>("eurnn_rows", f, stream);
   }
@@ -46,7 +46,7 @@ class EurnnRows final : public Persistent {
     constexpr int kOutput = P == 2 ? kRe : kH;
     EurnnBackward b{};
     fill(call, &b);
-    b.y = y_.data();  // as forward() left it
+    b.y = y_of(call);  // as forward() left it
     b.bulk = call.bulk;
     b.bulk_first = call.bulk_first;
     b.ld_bulk = call.ld[kOutput];
@@ -63,6 +63,10 @@ class EurnnRows final : public Persistent {
   }
 
  private:
+  static float* y_of(const PersistentCall& call) {
+    return call.memory_for<float>(static_cast<std::size_t>(call.steps) * call.batch * call.ld[kZ]);
+  }
+
   void fill(const PersistentCall& call, EurnnCall* c) const {
     c->w = wiring_;
     c->form = shape_.modrelu;
@@ -85,7 +89,6 @@ class EurnnRows final : public Persistent {
 
   EurnnShape shape_;
   Wiring wiring_;
-  Buffer<float> y_;
 };
 
 std::unique_ptr<Persistent> make(const Program<float>& program, int) {

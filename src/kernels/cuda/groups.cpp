@@ -32,21 +32,22 @@ class GroupsKernels : public Persistent {
       : program_(program), shape_(shape), fit_(fit) {}
 
   void forward(const PersistentForward& call, cudaStream_t stream) override {
-    fit_.tile->forward({cluster_call(program_, shape_, call), flags(call.batch), kGroupCtas},
+    fit_.tile->forward({cluster_call(program_, shape_, call), flags(call), kGroupCtas},
                        fit_.shared_bytes, stream);
   }
   void backward(const PersistentBackward& call, cudaStream_t stream) override {
-    fit_.tile->backward({cluster_call(program_, shape_, call), flags(call.batch), kGroupCtas},
+    fit_.tile->backward({cluster_call(program_, shape_, call), flags(call), kGroupCtas},
                         fit_.shared_bytes, stream);
   }
 
  private:
-  unsigned* flags(int batch) { return flags_.require(groups_of(batch) * kGroupFlags); }
+  static unsigned* flags(const PersistentCall& call) {
+    return call.memory_for<unsigned>(groups_of(call.batch) * kGroupFlags);
+  }
 
   const Program<float>& program_;
   NruShape shape_;
   Fit fit_;
-  Buffer<unsigned> flags_;
 };
 
 const PersistentDesignEntry entry(

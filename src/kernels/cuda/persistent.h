@@ -40,6 +40,14 @@ struct PersistentCall {
   // for designs that do not take lengths.
   const std::int64_t* lengths = nullptr;
   int begin = 0;
+  // At least so many bytes for the kernels' own use, the same in each call unless more are asked
+  // for: what forward() keeps there backward() finds. The Sequence's and not the kernels' own,
+  // which go when others are chosen for another batch: a graph recorded before still points there.
+  std::function<void*(std::size_t bytes)> memory;
+  template <class T>
+  T* memory_for(std::size_t count) const {
+    return static_cast<T*>(memory(count * sizeof(T)));
+  }
 };
 
 struct PersistentForward : PersistentCall {

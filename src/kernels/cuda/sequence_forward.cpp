@@ -182,6 +182,7 @@ void Sequence::State::fill_persistent_call(const SequenceCall& call, const Steps
   whole->slots = current.data();
   whole->lengths = steps.lengths;
   whole->begin = steps.begin;
+  whole->memory = [this](std::size_t bytes) { return path_memory.require(bytes); };
 }
 
 void Sequence::State::run_step(const SequenceCall& call, int step, int slot) {

@@ -47,6 +47,7 @@ struct Sequence::State {
   ChosenPath path;  // of the last call, and what it was chosen for
   int path_batch = 0;
   bool path_lengths = false;
+  Buffer<char> path_memory;  // PersistentCall::memory
   Buffer<float> derived;  // DeviceCell::derived
 
   // Forward.

@@ -236,9 +236,6 @@ class UnitCta {
 
 #ifndef NRU_EMULATED_CLUSTER
 
-template <class T>
-using Kept = Buffer<T>;  // from the forward to the backward pass
-
 template <class Cta, class Memory, class Call>
 __global__ void __launch_bounds__(kClusterThreads, 1)
     units_kernel(const __grid_constant__ Call call) {

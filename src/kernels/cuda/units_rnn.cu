@@ -310,7 +310,7 @@ class RnnKernels : public UnitKernels<RnnShape, RnnMemory<T>, RnnMemory<T>> {
   }
 
  private:
-  RnnCall common(const PersistentCall& call) {
+  RnnCall common(const PersistentCall& call) const {
     RnnCall c{};
     c.of = Base::sequence_of(call, shape_.hidden);
     c.weights = weight_block(program_, call, 0, kH);
@@ -322,11 +322,9 @@ class RnnKernels : public UnitKernels<RnnShape, RnnMemory<T>, RnnMemory<T>> {
     c.a = call.slots[kPre];
     c.gamma = call.parameters[kGamma];
     c.beta = call.parameters[kBeta];
-    c.moments = moments_.require(2 * static_cast<std::size_t>(call.steps) * call.batch);
+    c.moments = call.memory_for<float>(2 * static_cast<std::size_t>(call.steps) * call.batch);
     return c;
   }
-
-  Kept<float> moments_;
 };
 
 #ifndef NRU_EMULATED_CLUSTER  // else included by a test
