@@ -20,26 +20,66 @@ __device__ void await() {
   asm volatile("bar.sync %0, %1;" ::"n"(kBarrier), "n"(kThreads) : "memory");
 }
 
-// One warp hands values to another, who says when they have been read: as PTX's manual has it for
-// producers and consumers. With kPlaces = 2 the values have two places that take turns.
-template <int kPlaces>
+// Some warps hand values to another one, who says when they have been read: as PTX's manual has it
+// for producers and consumers. With kPlaces = 2 the values have two places that take turns.
+template <int kPlaces, int kWriters>
 __global__ void hand_over(float* out) {
-  __shared__ float box[kPlaces][32];
-  const int lane = threadIdx.x % 32;
+  constexpr int kThreads = 32 * (kWriters + 1);
+  __shared__ float box[kPlaces][kWriters][32];
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   float sum = 0;
-  if (threadIdx.x < 32) {
+  if (warp < kWriters) {
     for (int t = 0; t < kSteps; ++t) {
-      if (t > 0) await<2>();
-      box[t % kPlaces][lane] = t + lane;
-      arrive<1>();
+      if (t > 0) await<2, kThreads>();
+      box[t % kPlaces][warp][lane] = t + lane;
+      arrive<1, kThreads>();
     }
   } else {
     for (int t = 0; t < kSteps; ++t) {
-      await<1>();
-      sum += box[t % kPlaces][31 - lane];
-      if (t + 1 < kSteps) arrive<2>();
+      await<1, kThreads>();
+      for (int w = 0; w < kWriters; ++w) sum += box[t % kPlaces][w][31 - lane];
+      if (t + 1 < kSteps) arrive<2, kThreads>();
     }
     out[lane] = sum;
+  }
+}
+
+// The way of the design "rows" (src/kernels/cuda/persistent_rows.cuh): h goes from one role to
+// itself and to another, u from that one to a single warp, m from the warp to both roles.
+template <int kWarps>
+__global__ void ring(float* out) {
+  constexpr int kRole = 32 * kWarps;
+  __shared__ float h[2][kRole], u[2][kRole], m[32];
+  const int thread = threadIdx.x, role = thread / kRole, own = thread % kRole;
+  if (role == 0) {
+    for (int t = 0; t < kSteps; ++t) {
+      await<1, kRole + 32>();
+      h[t % 2][own] = m[own % 32] + (t > 0 ? h[(t + 1) % 2][kRole - 1 - own] : 0.f);
+      arrive<4, 2 * kRole>();
+      await<3, kRole>();
+    }
+  } else if (role == 1) {
+    for (int t = 0; t < kSteps; ++t) {
+      await<2, kRole + 32>();
+      const float from_m = m[own % 32];
+      await<4, 2 * kRole>();
+      u[t % 2][own] = from_m + h[t % 2][kRole - 1 - own];
+      arrive<5, kRole + 32>();
+    }
+  } else {
+    float sum = 0;
+    m[own] = own;
+    arrive<1, kRole + 32>();
+    arrive<2, kRole + 32>();
+    for (int t = 0; t < kSteps; ++t) {
+      await<5, kRole + 32>();
+      for (int w = 0; w < kWarps; ++w) sum += u[t % 2][32 * w + 31 - own];
+      m[own] = sum;
+      if (t + 1 == kSteps) break;
+      arrive<1, kRole + 32>();
+      arrive<2, kRole + 32>();
+    }
+    out[own] = sum;
   }
 }
 
@@ -118,9 +158,15 @@ int main(int count, char** arguments) {
   float *out, host[32];
   cudaMalloc(&out, sizeof host);
   if (!std::strcmp(way, "arrive")) {
-    hand_over<1><<<1, 64>>>(out);
+    hand_over<1, 1><<<1, 64>>>(out);
   } else if (!std::strcmp(way, "turns")) {
-    hand_over<2><<<1, 64>>>(out);
+    hand_over<2, 1><<<1, 64>>>(out);
+  } else if (!std::strcmp(way, "many")) {
+    hand_over<2, 4><<<1, 160>>>(out);
+  } else if (!std::strcmp(way, "ring")) {
+    ring<1><<<1, 96>>>(out);
+  } else if (!std::strcmp(way, "rings")) {
+    ring<4><<<1, 288>>>(out);
   } else if (!std::strcmp(way, "three")) {
     three<<<1, 96>>>(out);
   } else if (!std::strcmp(way, "meet")) {
@@ -128,7 +174,7 @@ int main(int count, char** arguments) {
   } else if (!std::strcmp(way, "mixed")) {
     mixed<<<1, 128>>>(out);
   } else {
-    std::fprintf(stderr, "usage: named_barriers arrive|turns|three|meet|mixed\n");
+    std::fprintf(stderr, "usage: named_barriers arrive|turns|many|ring|rings|three|meet|mixed\n");
     return 2;
   }
   cudaMemcpy(host, out, sizeof host, cudaMemcpyDeviceToHost);
