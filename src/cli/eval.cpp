@@ -25,6 +25,7 @@ struct Given {
   std::string run;
   std::string split = "test";
   std::string weights;  // empty: best where there are any, else last
+  std::string lag;      // empty: the run's
   bool json = false;
 };
 
@@ -46,6 +47,7 @@ std::string json_text(const Given& given, const training::RunConfig& config,
                       const WeightsFile& weights, const Evaluation& result) {
   const Json json = {{"run", given.run},
                      {"task", config.task},
+                     {"lag", config.lag > 0 ? Json(config.lag) : Json(nullptr)},
                      {"cell", config.cell},
                      {"weights", weights.kind},
                      {"update", or_null(update_of(weights))},
@@ -78,7 +80,9 @@ std::string human_text(const Given& given, const training::RunConfig& config,
 int evaluate_run(const Given& given) {
   const tasks::Split split = split_of(given.split);
   const RunPaths paths{given.run};
-  const training::RunConfig config = config_of(paths);
+  std::vector<std::pair<std::string, std::string>> changes;
+  if (!given.lag.empty()) changes.emplace_back("lag", given.lag);
+  const training::RunConfig config = config_of(paths, std::move(changes));
   const WeightsFile weights = choose_weights(paths, given.weights);
   training::Setup setup(config);
   load_weights(weights.path, setup.parameters);
@@ -100,9 +104,14 @@ void add_eval(CLI::App& app, Invocation& invocation) {
       ->add_option("--weights", given->weights,
                    "best (by validation) or last; default: best where there are any")
       ->type_name("NAME");
+  command
+      ->add_option("--lag", given->lag,
+                   "another lag than the run's, such as one that training never saw")
+      ->type_name("T");
   command->add_flag("--json", given->json, "print JSON");
   command->footer(R"(Examples:
   nru eval runs/copy-100-nru-seed1
+  nru eval runs/copy-100-nru-seed1 --lag 2000             how far does it remember?
   nru eval runs/copy-100-nru-seed1 --split valid --weights last --json)");
   command->callback(
       [given, &invocation] { invocation.run = [given] { return evaluate_run(*given); }; });

@@ -12,7 +12,8 @@
 
 namespace nru::cli {
 
-training::RunConfig config_of(const training::RunPaths& paths) {
+training::RunConfig config_of(const training::RunPaths& paths,
+                              std::vector<std::pair<std::string, std::string>> changes) {
   if (!std::filesystem::exists(paths.config())) {
     throw Error(
         fmt::format("{} is not a run directory (no config.toml); give the --out of nru train",
@@ -20,6 +21,7 @@ training::RunConfig config_of(const training::RunPaths& paths) {
   }
   training::ConfigSources sources;
   sources.file = paths.config();
+  sources.flags = std::move(changes);
   return resolve_config(sources, training::cell_defaults);
 }
 

@@ -5,14 +5,17 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "training/config.h"
 #include "training/run_directory.h"
 
 namespace nru::cli {
 
-// Throws nru::Error when the directory holds no run.
-training::RunConfig config_of(const training::RunPaths& paths);
+// With `changes` to it, as by flags. Throws nru::Error when the directory holds no run.
+training::RunConfig config_of(const training::RunPaths& paths,
+                              std::vector<std::pair<std::string, std::string>> changes = {});
 
 struct WeightsFile {
   std::string kind;  // best | last

@@ -11,6 +11,9 @@
 // shown: nothing can be learned, and a network whose memory is not bounded must not blow up over
 // it. `reset_every = E` leaves the recurrent state alone for E sequences on end: the network has to
 // make room in its memory by itself.
+//
+// `first_lag` and `first_updates` are not the paper's: training begins with a shorter lag. What is
+// learned there may hold at lags that cannot be learned from scratch.
 #include <fmt/format.h>
 #include <nru/error.h>
 
@@ -35,7 +38,16 @@ class Copy : public RuleTask<CopyRule> {
         labels_(labels_of(get<std::string>(settings.options, "labels"))),
         reset_every_(get<std::int64_t>(settings.options, "reset_every")),
         carry_(get<std::string>(settings.options, "carry") == "state" ? Carry::state
-                                                                      : Carry::memory) {
+                                                                      : Carry::memory),
+        first_lag_(get<std::int64_t>(settings.options, "first_lag")),
+        first_updates_(get<std::int64_t>(settings.options, "first_updates")) {
+    if (first_updates_ < 0 || first_lag_ < 0 || first_lag_ > kLongestLag ||
+        (first_lag_ == 0) != (first_updates_ == 0)) {
+      throw Error(fmt::format(
+          "task_options.first_lag {} with first_updates {} is not possible; choose a lag of 1 to "
+          "{} and 1 or more updates, or 0 for both",
+          first_lag_, first_updates_, kLongestLag));
+    }
     if (reset_every_ < 1) {
       throw Error(fmt::format("task_options.reset_every {} is not possible; choose 1 or more",
                               reset_every_));
@@ -43,23 +55,34 @@ class Copy : public RuleTask<CopyRule> {
   }
 
   double baseline() const override {
-    return labels_ == CopyRule::Labels::random_all ? std::log(output_size()) : guessing() / steps();
+    return labels_ == CopyRule::Labels::random_all ? std::log(output_size())
+                                                   : guessing() / CopyRule::steps(lag());
   }
   bool carries_state() const override { return reset_every_ > 1; }
 
-  BatchShape shape(Split, std::uint64_t index) const override {
-    BatchShape shape = plain_shape(steps(), baseline());
+  // Batches of the first lag have no baseline: what they cost says nothing about the task's.
+  BatchShape shape(Split split, std::uint64_t index) const override {
+    const int lag = rule(split).row(index, 0).lag;
+    const bool first = split == Split::train && index < first_updates();
+    BatchShape shape = plain_shape(CopyRule::steps(lag), first ? 0 : baseline());
     if (index % static_cast<std::uint64_t>(reset_every_) != 0) shape.carry = carry_;
     return shape;
   }
 
  private:
-  int steps() const { return CopyRule::steps(lag()); }
-  CopyRule rule(Split split) const override { return {{generator(split)}, lag(), labels_}; }
+  std::uint64_t first_updates() const { return static_cast<std::uint64_t>(first_updates_); }
+  CopyRule rule(Split split) const override {
+    return {{generator(split)},
+            lag(),
+            labels_,
+            static_cast<int>(first_lag_),
+            split == Split::train ? first_updates() : 0};
+  }
 
   CopyRule::Labels labels_;
   std::int64_t reset_every_;
   Carry carry_;
+  std::int64_t first_lag_, first_updates_;
 };
 
 TaskInfo copy_info() {
@@ -76,6 +99,10 @@ TaskInfo copy_info() {
                           std::string("state"),
                           "what goes on between resets: the whole state, or all but h",
                           {"state", "memory"}});
+  info.options.push_back(
+      {"first_lag", std::int64_t{0}, "a shorter lag to begin training with; 0: none", {}});
+  info.options.push_back(
+      {"first_updates", std::int64_t{0}, "how many updates are made with it", {}});
   info.chrono_t_max = [](const TaskSettings& settings) {
     return settings.lag + 2 * RecallTask::kRecall;
   };

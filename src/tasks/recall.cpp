@@ -10,8 +10,6 @@
 namespace nru::tasks {
 namespace {
 
-constexpr int kLongestLag = 1'000'000;
-
 kernels::Stream stream_of(Split split) {
   switch (split) {
     case Split::train:

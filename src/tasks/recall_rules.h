@@ -58,19 +58,25 @@ struct RecallRule {
 
 struct CopyRule : RecallRule {
   enum class Labels { recall, random, random_all };
-  struct Row {};
+  struct Row {
+    int lag;
+  };
 
   int lag;
   Labels labels;
+  int first_lag;                // of the batches before
+  std::uint64_t first_updates;  // this one
 
   NRU_HOST_DEVICE static constexpr int steps(int lag) { return lag + 2 * kRecall; }
-  NRU_HOST_DEVICE Row row(std::uint64_t, int) const { return {}; }
-  NRU_HOST_DEVICE Position at(std::uint64_t index, int row, const Row&, int step) const {
-    return {shown(index, row, lag, step), target(index, row, step), 1.0f};
+  NRU_HOST_DEVICE Row row(std::uint64_t index, int) const {
+    return {index < first_updates ? first_lag : lag};
+  }
+  NRU_HOST_DEVICE Position at(std::uint64_t index, int row, const Row& drawn, int step) const {
+    return {shown(index, row, drawn.lag, step), target(index, row, drawn.lag, step), 1.0f};
   }
 
  private:
-  NRU_HOST_DEVICE int target(std::uint64_t index, int row, int step) const {
+  NRU_HOST_DEVICE int target(std::uint64_t index, int row, int lag, int step) const {
     const int asked = lag + kRecall;
     if (labels == Labels::recall) return symbols_from(index, row, asked, step);
     if (labels == Labels::random && step < asked) return kBlank;

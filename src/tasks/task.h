@@ -42,7 +42,8 @@ struct BatchFrame {
   int steps = 0;
   int rows = 0;
   int loss_from = 0;    // first step that counts in the loss
-  double baseline = 0;  // loss of the memory-less predictor on this batch; 0: none is defined
+  // Loss of the memory-less predictor on this batch. 0: the task has none, or the batch is easier.
+  double baseline = 0;
   Carry carry = Carry::nothing;
 
   // From loss_from on: sum(w) without weights.

@@ -97,6 +97,7 @@ kernels::AdamSettings Setup::adam() const {
 
 Trainer::Trainer(const RunConfig& config, bool resume)
     : setup_(config),
+      has_baseline_(setup_.task->baseline() > 0),
       total_updates_(setup_.total_updates()),
       directory_(open_directory(config, resume)),
       optimizer_(setup_.adam(), config.clip_norm, static_cast<int>(config.threads),
@@ -199,7 +200,7 @@ void Trainer::evaluate_and_select() {
 
 Trainer::Stop Trainer::skip_update(const UpdateOutcome& outcome) {
   state_.window.add_skipped(outcome.step.overflows);
-  if (outcome.baseline > 0) state_.tracker.add(INFINITY);
+  if (has_baseline_) state_.tracker.add(INFINITY);
   if (state_.recovery) state_.recovery->add(std::nullopt);
   if (++state_.skipped_in_a_row < kMostSkipped || state_.recovery) return Stop::none;
   message_ = fmt::format(
@@ -221,9 +222,10 @@ Trainer::Stop Trainer::absorb(const UpdateOutcome& outcome, Progress& progress) 
   }
   const StepOutcome& step = outcome.step;
   std::optional<double> relative;
-  if (outcome.baseline > 0) {
-    relative = step.loss / outcome.baseline;
-    state_.tracker.add(*relative);
+  if (outcome.baseline > 0) relative = step.loss / outcome.baseline;
+  if (has_baseline_) {
+    // A batch without one is easier than the task: it does not solve it.
+    state_.tracker.add(relative.value_or(INFINITY));
     if (state_.tracker.solved_at() == state_.tracker.updates()) {
       progress.message(fmt::format("solved at update {}", format_count(state_.update)));
     }

@@ -78,6 +78,7 @@ class Trainer {
   Result finish(RunStatus status, bool evaluate_splits);
 
   Setup setup_;
+  const bool has_baseline_;  // the task has one
   std::int64_t total_updates_;
   RunDirectory directory_;
   Optimizer optimizer_;
