@@ -215,6 +215,7 @@ TEST_F(Harmed, EvalNeedsARunWithWeights) {
   expect_refusal(nru({"eval", directory_.path()}), {"is not a run directory", "config.toml"});
   expect_refusal(nru({"eval", "/nowhere"}), {"/nowhere is not a run directory"});
   expect_refusal(unchanged({"eval", run(), "--split", "tst"}), {"'tst'; did you mean 'test'?"});
+  expect_refusal(unchanged({"eval", run(), "--lag", "0"}), {"--lag: lag 0"});
   expect_refusal(unchanged({"eval", run(), "--weights", "bst"}), {"'bst'; did you mean 'best'?"});
   fs::remove(run() / "best.safetensors");
   expect_refusal(unchanged({"eval", run(), "--weights", "best"}), {"use --weights last"});

@@ -224,6 +224,11 @@ TEST(Eval, GivesTheResultsNumbers) {
   EXPECT_NEAR(last.at("relative_loss").get<double>(),
               last.at("loss").get<double>() / result.at("baseline_loss").get<double>(), 1e-12);
   EXPECT_NE(eval({"--split", "train"}).at("loss"), last.at("loss"));
+  EXPECT_EQ(best.at("lag"), 5);
+  const auto longer = eval({"--lag", "50"});
+  EXPECT_EQ(longer.at("lag"), 50);
+  EXPECT_NE(longer.at("loss"), best.at("loss"));
+  EXPECT_EQ(json_file(directory / "run/result.json"), result) << "the run stays as it is";
   EXPECT_THAT(nru({"eval", directory / "run"}).out,
               AllOf(HasSubstr("nru copy-5, best weights (update 60), test split"),
                     HasSubstr("accuracy"), HasSubstr("of the baseline")));

@@ -7,6 +7,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "../support/test_files.h"
@@ -259,6 +260,37 @@ TEST(CopyReset, TheStateGoesOnWithinAGroup) {
               make("copy", 10, {{"reset_every", std::int64_t{0}}});
             }).find("reset_every 0"),
             std::string::npos);
+}
+
+// The first updates are those of a task with the shorter lag, but for the baseline; all else is the
+// task's own.
+TEST(CopyFirstLag, TrainingBeginsWithAShorterLag) {
+  const auto with = [](std::int64_t lag, std::int64_t updates) {
+    return make("copy", 30, {{"first_lag", lag}, {"first_updates", updates}});
+  };
+  const auto task = with(5, 3), brief = make("copy", 5), plain = make("copy", 30);
+  const auto expect_same = [](const Batch& a, const Batch& b) {
+    EXPECT_EQ(a.steps, b.steps);
+    EXPECT_EQ(a.symbols, b.symbols);
+    EXPECT_EQ(a.targets, b.targets);
+  };
+  EXPECT_EQ(task->baseline(), plain->baseline());
+  for (std::uint64_t index = 0; index < 6; ++index) {
+    SCOPED_TRACE(index);
+    const Batch batch = batch_of(*task, index);
+    expect_same(batch, batch_of(index < 3 ? *brief : *plain, index));
+    EXPECT_EQ(batch.baseline, index < 3 ? 0 : plain->baseline());
+    EXPECT_EQ(task->shape(Split::train, index), batch.shape());
+    for (const Split split : {Split::valid, Split::test}) {
+      expect_same(batch_of(*task, index, split), batch_of(*plain, index, split));
+      EXPECT_EQ(batch_of(*task, index, split).baseline, plain->baseline());
+    }
+  }
+  for (const auto& [lag, updates] : {std::pair{5, 0}, {0, 3}, {-1, 3}, {5, -1}, {1'000'001, 3}}) {
+    EXPECT_NE(test::error_of([&, lag = lag, updates = updates] { with(lag, updates); })
+                  .find("first_lag " + std::to_string(lag)),
+              std::string::npos);
+  }
 }
 
 // The widths in the table are those of the task.

@@ -44,6 +44,7 @@ class TaskCases {
     }
     add("copy", 10, 100);
     add("copy", 1, 1000);
+    add("copy", 10, 70, {{"first_lag", std::int64_t{7}}, {"first_updates", std::int64_t{3}}});
     for (const bool per_row : {false, true}) {
       for (const int rows : {1, 10, 67}) add("copy-variable", rows, 100, {{"per_row", per_row}});
       add("copy-variable", 9, 30, {{"per_row", per_row}, {"lag_min", std::int64_t{29}}});

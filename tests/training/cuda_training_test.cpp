@@ -52,6 +52,8 @@ std::vector<Case> cases() {
   add("memory_carried",
       {"task=copy", "lag=5", "task_options.reset_every=4", "task_options.carry=memory"});
   add("random_labels", {"task=copy", "lag=5", "task_options.labels=random_all"});
+  add("first_lag",
+      {"task=copy", "lag=9", "task_options.first_lag=5", "task_options.first_updates=3"});
   add("variable", {"task=copy-variable", "lag=9"});
   add("variable_rows", {"task=copy-variable", "lag=9", "task_options.per_row=true"});
   add("denoise", {"task=denoise", "lag=12"});

@@ -350,6 +350,25 @@ TEST_F(Runs, TheStepSizeFallsOverTheShareOfTheRunThatIsAnnealed) {
   EXPECT_LT(most, 1e-3);
 }
 
+TEST_F(Runs, AShorterLagToBeginWithSolvesNothing) {
+  const RunConfig config = config_of(
+      {{"task", "copy"}, {"cell", "eurnn"}, {"lag", "4"}, {"out", directory_ / "run"}},
+      {"cell.hidden_size=32", "learning_rate=0.01", "updates=900", "task_options.first_lag=2",
+       "task_options.first_updates=300"});
+  const Trainer::Outcome outcome = finish(config);
+  // In all updates, with no shorter lag among those that the mean is of; at 200 without such.
+  ASSERT_TRUE(outcome.result.solved_at);
+  EXPECT_GE(*outcome.result.solved_at, 300 + SolvedTracker::window);
+  EXPECT_EQ(outcome.result.spikes, 0);
+  double early = INFINITY;
+  for (const MetricsRow& row : rows(config)) {
+    if (row.split != "train") continue;
+    EXPECT_EQ(row.relative_loss.has_value(), row.update > 300) << row.update;
+    if (row.update <= 300) early = std::min(early, *row.loss);
+  }
+  EXPECT_LT(early, 0.05 * *outcome.result.baseline_loss) << "the shorter lag itself is learned";
+}
+
 TEST_F(Runs, ATimeLimitLeavesNoTraceInWhatFollows) {
   RunConfig config = brittle("limited", 0);
   const RunConfig whole = brittle("whole", 0);
