@@ -125,8 +125,9 @@ std::vector<Job> make_grid(const std::vector<Experiment>& experiments, const Gri
            std::find(request.cells.begin(), request.cells.end(), cell) != request.cells.end();
   };
   for (const Experiment* experiment : select(experiments, request.names)) {
-    const bool looks_inside =
-        experiment->figure == FigureKind::heatmap || experiment->figure == FigureKind::groups;
+    const bool looks_inside = experiment->figure == FigureKind::heatmap ||
+                              experiment->figure == FigureKind::groups ||
+                              experiment->figure == FigureKind::lags;
     for (const PlannedRun& run : plan_shown(experiments, *experiment, request.selection)) {
       if (!wanted(run.cell)) continue;
       const auto [found, is_new] = by_name.emplace(run.directory.string(), jobs.size());

@@ -65,7 +65,12 @@ Findings find(const Given& given) {
   found.batch = training::one_row(batch, 0);
   found.memory = memory_map(setup, found.batch);
   found.gradient_flow = gradient_flow(setup, found.batch);
-  if (setup.task->carries_state() && found.config.lag > 0) found.groups = group_positions(setup);
+  if (found.config.lag > 0) {
+    if (setup.task->carries_state())
+      found.groups = group_positions(setup);
+    else
+      found.lags = longer_lags(setup);
+  }
   return found;
 }
 
@@ -104,6 +109,17 @@ std::string flow_text(const std::vector<double>& norms) {
       norms.back(), norms[norms.size() / 2], norms.front());
 }
 
+std::string lags_text(const std::vector<training::LagScore>& lags) {
+  std::vector<std::vector<std::string>> rows{{"lag", "accuracy", "exact sequences"}};
+  for (const auto& [lag, scores] : lags) {
+    rows.push_back({training::format_count(lag),
+                    fmt::format("{:.2f} %", 100 * scores.accuracy.value_or(0)),
+                    fmt::format("{:.1f} %", 100 * scores.exact.value_or(0))});
+  }
+  return "\nAt its lag, and at lags that training never saw:\n" +
+         align(rows, {true, true, true}, "  ");
+}
+
 std::string groups_text(const std::vector<training::GroupPosition>& groups) {
   std::vector<std::vector<std::string>> rows{{"sequence since reset", "accuracy",
                                               "memory at its start",
@@ -123,13 +139,15 @@ std::string human_text(const Findings& found, const std::filesystem::path& folde
       fmt::format("{}, {} weights{}\n", run_label(found.config), found.weights.kind,
                   update ? fmt::format(" (update {})", training::format_count(*update)) : "");
   text += parameters_text(found) + memory_text(found) + flow_text(found.gradient_flow);
+  if (!found.lags.empty()) text += lags_text(found.lags);
   if (!found.groups.empty()) text += groups_text(found.groups);
   return text + fmt::format("\nData and figures are in {}\n", folder.string());
 }
 
 std::string json_text(const Given& given, const Findings& found,
                       const std::filesystem::path& folder) {
-  Json parameters = Json::array(), shares = Json::array(), groups = Json::array();
+  Json parameters = Json::array(), shares = Json::array(), lags = Json::array(),
+       groups = Json::array();
   for (const ParameterRow& row : found.parameters) {
     parameters.push_back({{"name", row.name},
                           {"shape", row.shape},
@@ -144,6 +162,12 @@ std::string json_text(const Given& given, const Findings& found,
                       {"end", stretch.end},
                       {"share", found.memory.share(stretch.begin, stretch.end)}});
   }
+  for (const auto& [lag, scores] : found.lags) {
+    lags.push_back({{"lag", lag},
+                    {"accuracy", scores.accuracy.value_or(0)},
+                    {"exact", scores.exact.value_or(0)},
+                    {"relative_loss", scores.relative_loss.value_or(0)}});
+  }
   for (const auto& group : found.groups) {
     groups.push_back({{"accuracy", group.score.accuracy().value_or(0)},
                       {"memory_at_start", group.memory_at_start},
@@ -156,6 +180,7 @@ std::string json_text(const Given& given, const Findings& found,
                      {"parameters", parameters},
                      {"memory", {{"part", found.memory.part}, {"change", shares}}},
                      {"gradient_flow", found.gradient_flow},
+                     {"lags", lags},
                      {"groups", groups},
                      {"files", folder.string()}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -191,7 +216,8 @@ void add_inspect(CLI::App& app, Invocation& invocation) {
   command->add_flag("--json", given->json, "print JSON");
   command->footer(
       R"(Writes memory.csv, memory_change.csv and .pgm (a row per time step), gradient_flow.csv,
-input.csv, groups.csv for runs that carry their state on, and figures as SVG.
+input.csv, lags.csv (how it does at up to twenty times its lag), groups.csv for runs that carry
+their state on, and figures as SVG.
 
 Examples:
   nru inspect runs/copy-100-nru-seed1

@@ -63,6 +63,15 @@ std::string flow_csv(const std::vector<double>& norms) {
   return csv;
 }
 
+std::string lags_csv(const std::vector<training::LagScore>& lags) {
+  std::string csv = "lag,accuracy,exact,relative_loss\n";
+  for (const auto& [lag, scores] : lags) {
+    csv += fmt::format("{},{:.6g},{:.6g},{:.6g}\n", lag, scores.accuracy.value_or(0),
+                       scores.exact.value_or(0), scores.relative_loss.value_or(0));
+  }
+  return csv;
+}
+
 std::string groups_csv(const std::vector<training::GroupPosition>& groups) {
   std::string csv = "position,accuracy,memory_start,memory_after\n";
   for (std::size_t i = 0; i < groups.size(); ++i) {
@@ -126,8 +135,9 @@ std::string write_files(const Findings& found, const std::filesystem::path& fold
   write_file_atomically(folder / "memory_change.csv", memory_csv(found.memory, true));
   write_file_atomically(folder / "memory_change.pgm", change_pgm(found.memory));
   write_file_atomically(folder / "input.csv", input_csv(found.batch));
-  write_file_atomically(folder / "gradient_flow.csv", flow_csv(found.gradient_flow));
+  if (!found.lags.empty()) write_file_atomically(folder / "lags.csv", lags_csv(found.lags));
   if (!found.groups.empty()) write_file_atomically(folder / "groups.csv", groups_csv(found.groups));
+  write_file_atomically(folder / "gradient_flow.csv", flow_csv(found.gradient_flow));
   try {
     write_file_atomically(folder / "memory_change.svg", report::to_svg(change_map(found)));
     write_file_atomically(folder / "gradient_flow.svg", report::to_svg(flow_figure(found)));

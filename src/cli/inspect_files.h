@@ -26,11 +26,12 @@ struct Findings {
   std::vector<tasks::Stretch> stretches;
   training::MemoryMap memory;
   std::vector<double> gradient_flow;
+  std::vector<training::LagScore> lags;         // of tasks with a lag
   std::vector<training::GroupPosition> groups;  // of tasks that carry a state
 };
 
-// memory.csv, memory_change.csv, memory_change.pgm, input.csv, gradient_flow.csv, groups.csv and
-// the figures. Returns why there are no figures, or "".
+// memory.csv, memory_change.csv, memory_change.pgm, input.csv, lags.csv, groups.csv,
+// gradient_flow.csv and the figures. Returns why there are no figures, or "".
 std::string write_files(const Findings& found, const std::filesystem::path& folder);
 
 }  // namespace nru::cli

@@ -60,10 +60,10 @@ std::vector<std::int64_t> seeds_of(const Experiment& experiment, const std::stri
 
 const std::vector<std::string>& metric_names() {
   static const std::vector<std::string> names = {
-      "solved_at",      "solved_at_1pct", "best_loss",  "final_loss",  "baseline_ratio",
-      "spikes",         "bursts",         "valid_drop", "blank_share", "early_grad_norm",
-      "valid_accuracy", "test_accuracy",  "valid_bpc",  "test_bpc",    "seconds",
-      "parameters",     "top1",           "top2"};
+      "solved_at",       "solved_at_1pct", "best_loss",     "final_loss",  "baseline_ratio",
+      "spikes",          "bursts",         "valid_drop",    "blank_share", "far_accuracy",
+      "early_grad_norm", "valid_accuracy", "test_accuracy", "valid_bpc",   "test_bpc",
+      "seconds",         "parameters",     "top1",          "top2"};
   return names;
 }
 

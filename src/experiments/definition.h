@@ -62,6 +62,7 @@ enum class FigureKind {
   heatmap,     // memory over time of one sequence
   memory,      // loss, largest memory and hidden values, gradient norm over updates, per variant
   groups,      // recall accuracy by position in a group of sequences without reset
+  lags,        // recall accuracy at the run's lag and beyond
   ranking,     // how often a cell is first and among the first two
   table        // numbers only
 };
@@ -113,11 +114,11 @@ struct Experiment {
   OptionMap run;                  // flat keys
   std::map<std::string, OptionMap> run_by_cell;
   std::map<std::string, std::vector<std::int64_t>> seeds_by_cell;  // where they are not `seeds`
-  OptionMap quick;                          // flat keys
-  std::vector<std::string> quick_cells;     // empty: as without --quick
-  std::vector<std::int64_t> quick_seeds;    // empty: the first seed
-  std::vector<std::string> quick_variants;  // empty: all
-  std::vector<Variant> variants;            // at least one
+  OptionMap quick;                                                 // flat keys
+  std::vector<std::string> quick_cells;                            // empty: as without --quick
+  std::vector<std::int64_t> quick_seeds;                           // empty: the first seed
+  std::vector<std::string> quick_variants;                         // empty: all
+  std::vector<Variant> variants;                                   // at least one
   std::vector<PaperValue> paper_values;
   std::vector<Claim> claims;
 };
@@ -148,6 +149,7 @@ struct Selection {
 //   valid_drop               largest fall of the validation accuracy below its best so far
 //   blank_share              part of the memory's change, sum |m_t - m_(t-1)| over the sequence of
 //                            inspect/memory_change.csv, that falls between symbols and marker
+//   far_accuracy             recall accuracy at the longest lag of inspect/lags.csv
 //   top1, top2               of experiments with figure = "ranking": tasks where the cell is first,
 //                            among the first two
 const std::vector<std::string>& metric_names();

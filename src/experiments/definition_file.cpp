@@ -22,8 +22,8 @@ const Names<FigureKind>& figure_kinds() {
       {FigureKind::curves, "curves"},       {FigureKind::validation, "validation"},
       {FigureKind::gradients, "gradients"}, {FigureKind::bars, "bars"},
       {FigureKind::heatmap, "heatmap"},     {FigureKind::memory, "memory"},
-      {FigureKind::groups, "groups"},       {FigureKind::ranking, "ranking"},
-      {FigureKind::table, "table"}};
+      {FigureKind::groups, "groups"},       {FigureKind::lags, "lags"},
+      {FigureKind::ranking, "ranking"},     {FigureKind::table, "table"}};
   return names;
 }
 

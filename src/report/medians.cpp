@@ -100,4 +100,20 @@ std::vector<Line> median_lines(const std::vector<const Series*>& series, const S
   return lines;
 }
 
+std::vector<Line> median_lines(const std::vector<Series>& series, const TableColumns& columns) {
+  std::vector<Line> lines;
+  for (const Series& one : series) {
+    std::vector<Path> paths;
+    std::vector<double> longest;
+    for (const Run* run : one.runs) {
+      const auto table = read_numbers(run->directory / "inspect" / columns.file);
+      if (!table || table->column(columns.y).empty()) continue;
+      paths.push_back({table->column(columns.x), table->column(columns.y)});
+      if (paths.back().x.size() > longest.size()) longest = paths.back().x;
+    }
+    if (!paths.empty()) lines.push_back(line_of(one, paths, longest));
+  }
+  return lines;
+}
+
 }  // namespace nru::report

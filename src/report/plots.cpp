@@ -170,6 +170,9 @@ class Builder {
         add_groups();
         for (const Panel& panel : panels_of(experiment_, series_)) add_loss(panel);
         break;
+      case FigureKind::lags:
+        add_lags();
+        break;
       case FigureKind::ranking:
       case FigureKind::table:
         break;
@@ -252,17 +255,10 @@ class Builder {
     add(suffix, what, std::move(figure));
   }
 
-  // One line per series that was inspected, from the first run that has the file.
-  void add_table_lines(const std::string& suffix, const std::string& file, const std::string& x,
-                       const std::string& y, const std::string& what, LineFigure figure) {
-    for (const Series& one : series_) {
-      for (const Run* run : one.runs) {
-        const auto table = read_numbers(run->directory / "inspect" / file);
-        if (!table || table->column(y).empty()) continue;
-        figure.lines.push_back({one.label, one.style, table->column(x), table->column(y), {}, {}});
-        break;
-      }
-    }
+  // One line per series that was inspected.
+  void add_table_lines(const std::string& suffix, const TableColumns& columns,
+                       const std::string& what, LineFigure figure) {
+    figure.lines = median_lines(series_, columns);
     add(suffix, what, std::move(figure));
   }
 
@@ -271,7 +267,7 @@ class Builder {
     figure.title = title("how far gradients reach");
     figure.x.label = "step of the sequence";
     figure.y = {.label = "|dL/dh|", .log = true};
-    add_table_lines("-flow", "gradient_flow.csv", "step", "norm",
+    add_table_lines("-flow", {"gradient_flow.csv", "step", "norm"},
                     "Gradient of the last position's loss", std::move(figure));
   }
 
@@ -283,10 +279,18 @@ class Builder {
     LineFigure memory = accuracy;
     memory.title = title("memory at the start of a sequence");
     memory.y = {.label = "|m| at the start"};
-    add_table_lines("-recall", "groups.csv", "position", "accuracy", "Recall accuracy",
+    add_table_lines("-recall", {"groups.csv", "position", "accuracy"}, "Recall accuracy",
                     std::move(accuracy));
-    add_table_lines("-start", "groups.csv", "position", "memory_start",
+    add_table_lines("-start", {"groups.csv", "position", "memory_start"},
                     "Norm of the memory at the start of a sequence", std::move(memory));
+  }
+
+  void add_lags() {
+    LineFigure figure;
+    figure.title = experiment_.title;
+    figure.x = {.label = "lag", .low = 0};
+    figure.y = {.label = "recall accuracy", .low = 0, .high = 1.05};
+    add_table_lines("", {"lags.csv", "lag", "accuracy"}, "Recall accuracy", std::move(figure));
   }
 
   void add_bars() {

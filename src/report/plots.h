@@ -46,4 +46,12 @@ struct Shown {
 // One line per series with any points, all on the same x.
 std::vector<Line> median_lines(const std::vector<const Series*>& series, const Shown& shown);
 
+// Two columns of a file of `nru inspect`.
+struct TableColumns {
+  std::string file, x, y;
+};
+
+// One line per series that has them, on the x of its longest table.
+std::vector<Line> median_lines(const std::vector<Series>& series, const TableColumns& columns);
+
 }  // namespace nru::report

@@ -179,8 +179,8 @@ int write_thinned(const Collection& collection, const fs::path& folder) {
       write_file_atomically(target.metrics(), thinned_metrics(run));
       write_file_atomically(to / "measures.json", to_json(run.measures));
     }
-    for (const char* name :
-         {"memory.csv", "memory_change.csv", "gradient_flow.csv", "groups.csv", "input.csv"}) {
+    for (const char* name : {"memory.csv", "memory_change.csv", "gradient_flow.csv", "groups.csv",
+                             "input.csv", "lags.csv"}) {
       const fs::path table = run.directory / "inspect" / name;
       std::error_code ignored;
       if (!fs::exists(table, ignored)) continue;

@@ -27,6 +27,8 @@ std::vector<std::string> metrics_of(FigureKind kind) {
       return {"baseline_ratio", "max_memory", "max_hidden", "skipped", "seconds"};
     case FigureKind::groups:
       return {"solved_at", "best_ratio", "test_accuracy", "seconds"};
+    case FigureKind::lags:
+      return {"solved_at", "test_accuracy", "far_accuracy", "seconds"};
     case FigureKind::heatmap:
       return {"blank_share"};
     case FigureKind::bars:

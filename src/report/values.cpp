@@ -46,6 +46,12 @@ std::optional<double> test(const Run& run, Part part) {
   return score(run.result->best.test, run.result->final.test, part);
 }
 
+std::optional<double> far_accuracy(const Run& run) {
+  const auto table = read_numbers(run.directory / "inspect" / "lags.csv");
+  const std::vector<double> column = table ? table->column("accuracy") : std::vector<double>();
+  return column.empty() ? std::nullopt : std::optional(column.back());
+}
+
 std::optional<double> blank_share(const Run& run) {
   const std::optional<MemoryMap> map = read_memory_map(run.directory);
   return map ? map->blank_share() : std::nullopt;
@@ -83,6 +89,7 @@ const std::map<std::string, Metric>& metrics() {
       {"valid_drop",
        {"largest fall", Kind::share, true, [](R run) { return run.measures.valid_drop; }}},
       {"blank_share", {"change on blanks", Kind::share, true, blank_share}},
+      {"far_accuracy", {"accuracy at the longest lag", Kind::share, false, far_accuracy}},
       {"valid_accuracy",
        {"validation accuracy", Kind::share, false,
         [](R run) { return valid(run, &Metrics::accuracy); }}},

@@ -25,7 +25,6 @@ class RecallTask : public Task {
   static constexpr int kSymbols = RecallRule::kSymbols;
   static constexpr int kBlank = RecallRule::kBlank;
   static constexpr int kMarker = RecallRule::kMarker;
-  static constexpr int kLongestLag = 1'000'000;
 
   // What the tables say of every such task: sizes, budget, the option evaluation_batches.
   static TaskInfo info(std::string name, std::string summary);

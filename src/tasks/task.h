@@ -25,6 +25,8 @@ class DeviceBatches;  // tasks/cuda/device_batches.h
 
 enum class Split { train, valid, test };
 
+inline constexpr int kLongestLag = 1'000'000;  // of any task
+
 // What a batch starts from. The state that goes on is that of the batch before it in the same
 // split, detached: no gradient flows into earlier batches.
 enum class Carry {
@@ -41,7 +43,7 @@ const char* to_string(Split split);
 struct BatchFrame {
   int steps = 0;
   int rows = 0;
-  int loss_from = 0;    // first step that counts in the loss
+  int loss_from = 0;  // first step that counts in the loss
   // Loss of the memory-less predictor on this batch. 0: the task has none, or the batch is easier.
   double baseline = 0;
   Carry carry = Carry::nothing;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <variant>
 
 #include "training/batch_tensors.h"
 
@@ -98,6 +99,25 @@ std::vector<double> gradient_flow(const Setup& setup, const tasks::Batch& batch)
     norms.push_back(gradient.to(torch::kDouble).norm().item<double>());
   }
   return norms;
+}
+
+std::vector<LagScore> longer_lags(Setup& setup) {
+  constexpr std::int64_t kMostBatches = 10;
+  RunConfig config = setup.config;
+  if (const auto found = config.task_options.find("evaluation_batches");
+      found != config.task_options.end()) {
+    auto& batches = std::get<std::int64_t>(found->second);
+    batches = std::min(batches, kMostBatches);
+  }
+  std::vector<LagScore> scores;
+  for (const int times : {1, 2, 5, 10, 20}) {
+    config.lag = times * setup.config.lag;
+    if (config.lag > tasks::kLongestLag) break;
+    const auto task = setup.task_info->make(task_settings(config));
+    scores.push_back(
+        {static_cast<int>(config.lag), evaluate(*setup.engine, *task, tasks::Split::test)});
+  }
+  return scores;
 }
 
 std::vector<GroupPosition> group_positions(Setup& setup) {

@@ -1,5 +1,6 @@
 // What a trained network does with a sequence, step by step: how its memory changes, how far
-// gradients reach, and whether it makes room by itself where nobody resets it.
+// gradients reach, how much longer than in training it can wait, and whether it makes room by
+// itself where nobody resets it.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "tasks/task.h"
+#include "training/evaluation.h"
 #include "training/trainer.h"
 
 namespace nru::training {
@@ -37,6 +39,15 @@ MemoryMap memory_map(const Setup& setup, const tasks::Batch& batch);
 
 // |d loss at the last position / d h_t| for every step t of the batch's first row.
 std::vector<double> gradient_flow(const Setup& setup, const tasks::Batch& batch);
+
+// How a network does at a lag, on a part of the test split.
+struct LagScore {
+  int lag = 0;
+  Evaluation scores;
+};
+
+// At the run's lag and at multiples of it up to twenty, for tasks with a lag that reset the state.
+std::vector<LagScore> longer_lags(Setup& setup);
 
 // Sequences by their position since the state was last reset.
 struct GroupPosition {

@@ -35,9 +35,11 @@ TEST_F(Inspect, ShowsParametersMemoryAndGradients) {
   train();
   const Finished finished = nru({"inspect", run()});
   EXPECT_EQ(finished.code, 0) << finished.err;
-  EXPECT_THAT(finished.out,
-              AllOf(HasSubstr("layer.head_weight_l0"), HasSubstr("parameters in all"),
-                    HasSubstr("of all change"), HasSubstr("recall"), HasSubstr("|dL/dh|")));
+  EXPECT_THAT(finished.out, AllOf(HasSubstr("layer.head_weight_l0"), HasSubstr("parameters in all"),
+                                  HasSubstr("of all change"), HasSubstr("recall"),
+                                  HasSubstr("|dL/dh|"), HasSubstr("lags that training never saw")));
+  EXPECT_THAT(file("lags.csv"), StartsWith("lag,accuracy,exact,relative_loss\n5,"));
+  EXPECT_EQ(lines_in(file("lags.csv")), 6);
   EXPECT_THAT(file("memory.csv"), StartsWith("step,m0,m1,"));
   EXPECT_THAT(file("memory_change.pgm"), StartsWith("P2\n"));
   EXPECT_THAT(file("gradient_flow.csv"), StartsWith("step,norm\n0,"));
@@ -54,6 +56,8 @@ TEST_F(Inspect, SharesInJsonAddUpToOne) {
   for (const auto& part : json.at("memory").at("change")) sum += part.at("share").get<double>();
   EXPECT_NEAR(sum, 1, 1e-9);
   EXPECT_EQ(json.at("memory").at("part"), "m");
+  EXPECT_EQ(json.at("lags").size(), 5u);
+  EXPECT_EQ(json.at("lags").back().at("lag"), 100);
   EXPECT_TRUE(fs::exists(directory_ / "run" / "elsewhere" / "memory.csv"));
 }
 
@@ -62,6 +66,7 @@ TEST_F(Inspect, FollowsAStateThatIsNotReset) {
   const Finished finished = nru({"inspect", run()});
   EXPECT_THAT(finished.out, HasSubstr("Sequences without a reset in between"));
   EXPECT_EQ(lines_in(file("groups.csv")), 4);  // header, three positions
+  EXPECT_FALSE(fs::exists(directory_ / "run" / "inspect" / "lags.csv"));
 }
 
 TEST_F(Inspect, WithoutGnuplotTheDataIsThereAndTheWayToGetItIsSaid) {

@@ -205,6 +205,27 @@ TEST(Report, AWhiskerGoesToTheEndWhereASeedIsNotSolved) {
   EXPECT_EQ(bar.high, 60000);
 }
 
+TEST(Report, LagsAreMediansOfWhatInspectionsFound) {
+  const TempDir root;
+  const std::string head = "lag,accuracy,exact,relative_loss\n";
+  for (const int seed : {1, 2, 3}) {
+    const fs::path run = root / fmt::format("copy-100/nru-seed{}", seed);
+    test::write_run(run, {.updates = 50000, .solved_at = 20000});
+    test::write_bytes(run / "inspect/lags.csv",
+                      head + "100,1,1,0\n" + fmt::format("200,0.{},0.5,0.1\n", 3 * seed));
+  }
+  std::vector<experiments::Experiment> all = copying();
+  all[0].figure = experiments::FigureKind::lags;
+  const Report report = make_report(read_collection(root.path(), all));
+  const auto& figure = std::get<LineFigure>(report.sections[0].figures.figures.at(0).drawing);
+  ASSERT_EQ(figure.lines.size(), 1u);
+  EXPECT_THAT(figure.lines[0].x, ElementsAre(100, 200));
+  EXPECT_THAT(figure.lines[0].y, ElementsAre(1, 0.6));
+  EXPECT_THAT(figure.lines[0].low, ElementsAre(1, 0.3));
+  EXPECT_THAT(figure.lines[0].high, ElementsAre(1, 0.9));
+  EXPECT_THAT(to_markdown(report), HasSubstr("| 60.00 % (30.00 % to 90.00 %) |"));
+}
+
 TEST(Report, PaperOursDifference) {
   const TempDir root;
   std::vector<experiments::Experiment> all = copying();

@@ -287,8 +287,9 @@ TEST(CopyFirstLag, TrainingBeginsWithAShorterLag) {
     }
   }
   for (const auto& [lag, updates] : {std::pair{5, 0}, {0, 3}, {-1, 3}, {5, -1}, {1'000'001, 3}}) {
-    EXPECT_NE(test::error_of([&, lag = lag, updates = updates] { with(lag, updates); })
-                  .find("first_lag " + std::to_string(lag)),
+    EXPECT_NE(test::error_of([&, lag = lag, updates = updates] {
+                with(lag, updates);
+              }).find("first_lag " + std::to_string(lag)),
               std::string::npos);
   }
 }

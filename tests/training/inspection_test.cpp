@@ -91,6 +91,20 @@ TEST(Inspection, GradientFlowIsTheSlopeOfTheLastLoss) {
   }
 }
 
+TEST(Inspection, LongerLagsAreThoseOfRunsWithSuchLags) {
+  Network network(small_copy("nru", {"lag=7", "task_options.evaluation_batches=3"}));
+  const auto scores = longer_lags(network);
+  std::vector<int> lags;
+  for (const auto& [lag, score] : scores) {
+    lags.push_back(lag);
+    Network other(
+        small_copy("nru", {"lag=" + std::to_string(lag), "task_options.evaluation_batches=3"}));
+    EXPECT_EQ(score.loss, evaluate(*other.engine, *other.task, tasks::Split::test).loss) << lag;
+    EXPECT_TRUE(score.accuracy && score.exact && score.relative_loss);
+  }
+  EXPECT_EQ(lags, (std::vector{7, 14, 35, 70, 140}));
+}
+
 TEST(Inspection, GroupsBeginWithAnEmptyMemory) {
   Network network(
       small_copy("nru", {"task_options.reset_every=3", "task_options.evaluation_batches=7"}));

@@ -351,10 +351,10 @@ TEST_F(Runs, TheStepSizeFallsOverTheShareOfTheRunThatIsAnnealed) {
 }
 
 TEST_F(Runs, AShorterLagToBeginWithSolvesNothing) {
-  const RunConfig config = config_of(
-      {{"task", "copy"}, {"cell", "eurnn"}, {"lag", "4"}, {"out", directory_ / "run"}},
-      {"cell.hidden_size=32", "learning_rate=0.01", "updates=900", "task_options.first_lag=2",
-       "task_options.first_updates=300"});
+  const RunConfig config =
+      config_of({{"task", "copy"}, {"cell", "eurnn"}, {"lag", "4"}, {"out", directory_ / "run"}},
+                {"cell.hidden_size=32", "learning_rate=0.01", "updates=900",
+                 "task_options.first_lag=2", "task_options.first_updates=300"});
   const Trainer::Outcome outcome = finish(config);
   // In all updates, with no shorter lag among those that the mean is of; at 200 without such.
   ASSERT_TRUE(outcome.result.solved_at);
