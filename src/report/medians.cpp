@@ -38,7 +38,7 @@ double value_at(const Path& path, double x) {
   const auto after = std::ranges::lower_bound(path.x, x);
   if (after == path.x.end()) return path.y.back();
   const std::size_t i = static_cast<std::size_t>(after - path.x.begin());
-  if (i == 0 || path.x[i] == path.x[i - 1]) return path.y[i];
+  if (i == 0 || path.x[i] == x || path.x[i] == path.x[i - 1]) return path.y[i];
   const double part = (x - path.x[i - 1]) / (path.x[i] - path.x[i - 1]);
   return path.y[i - 1] + part * (path.y[i] - path.y[i - 1]);
 }

@@ -210,7 +210,8 @@ TEST(Report, LagsAreMediansOfWhatInspectionsFound) {
   const std::string head = "lag,accuracy,exact,relative_loss\n";
   for (const int seed : {1, 2, 3}) {
     const fs::path run = root / fmt::format("copy-100/nru-seed{}", seed);
-    test::write_run(run, {.updates = 50000, .solved_at = 20000});
+    test::write_run(run, {.seed = seed, .updates = 50000, .solved_at = 20000});
+    fs::create_directory(run / "inspect");
     test::write_bytes(run / "inspect/lags.csv",
                       head + "100,1,1,0\n" + fmt::format("200,0.{},0.5,0.1\n", 3 * seed));
   }

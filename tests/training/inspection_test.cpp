@@ -92,13 +92,15 @@ TEST(Inspection, GradientFlowIsTheSlopeOfTheLastLoss) {
 }
 
 TEST(Inspection, LongerLagsAreThoseOfRunsWithSuchLags) {
-  Network network(small_copy("nru", {"lag=7", "task_options.evaluation_batches=3"}));
-  const auto scores = longer_lags(network);
+  const auto with_lag = [](int lag) {
+    return config_of({{"task", "copy"}, {"cell", "nru"}, {"lag", std::to_string(lag)}},
+                     {"task_options.evaluation_batches=3"});
+  };
+  Network network(with_lag(7));
   std::vector<int> lags;
-  for (const auto& [lag, score] : scores) {
+  for (const auto& [lag, score] : longer_lags(network)) {
     lags.push_back(lag);
-    Network other(
-        small_copy("nru", {"lag=" + std::to_string(lag), "task_options.evaluation_batches=3"}));
+    Network other(with_lag(lag));
     EXPECT_EQ(score.loss, evaluate(*other.engine, *other.task, tasks::Split::test).loss) << lag;
     EXPECT_TRUE(score.accuracy && score.exact && score.relative_loss);
   }
