@@ -64,8 +64,9 @@ struct CopyRule : RecallRule {
 
   int lag;
   Labels labels;
-  int first_lag;                // of the batches before
-  std::uint64_t first_updates;  // this one
+  // The first batches may have another lag.
+  int first_lag;
+  std::uint64_t first_updates;
 
   NRU_HOST_DEVICE static constexpr int steps(int lag) { return lag + 2 * kRecall; }
   NRU_HOST_DEVICE Row row(std::uint64_t index, int) const {
