@@ -21,10 +21,11 @@ __device__ void await() {
 }
 
 // Some warps hand values to another one, who says when they have been read: as PTX's manual has it
-// for producers and consumers. With kPlaces = 2 the values have two places that take turns.
-template <int kPlaces, int kWriters>
+// for producers and consumers. With kPlaces = 2 the values have two places that take turns. With
+// kLed the writers meet first, and one of them arrives for all.
+template <int kPlaces, int kWriters, bool kLed = false>
 __global__ void hand_over(float* out) {
-  constexpr int kThreads = 32 * (kWriters + 1);
+  constexpr int kThreads = 32 * (kWriters + 1), kReady = kLed ? 64 : kThreads;
   __shared__ float box[kPlaces][kWriters][32];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   float sum = 0;
@@ -32,11 +33,12 @@ __global__ void hand_over(float* out) {
     for (int t = 0; t < kSteps; ++t) {
       if (t > 0) await<2, kThreads>();
       box[t % kPlaces][warp][lane] = t + lane;
-      arrive<1, kThreads>();
+      if (kLed) await<3, 32 * kWriters>();
+      if (!kLed || warp == 0) arrive<1, kReady>();
     }
   } else {
     for (int t = 0; t < kSteps; ++t) {
-      await<1, kThreads>();
+      await<1, kReady>();
       for (int w = 0; w < kWriters; ++w) sum += box[t % kPlaces][w][31 - lane];
       if (t + 1 < kSteps) arrive<2, kThreads>();
     }
@@ -163,6 +165,8 @@ int main(int count, char** arguments) {
     hand_over<2, 1><<<1, 64>>>(out);
   } else if (!std::strcmp(way, "many")) {
     hand_over<2, 4><<<1, 160>>>(out);
+  } else if (!std::strcmp(way, "led")) {
+    hand_over<2, 4, true><<<1, 160>>>(out);
   } else if (!std::strcmp(way, "ring")) {
     ring<1><<<1, 96>>>(out);
   } else if (!std::strcmp(way, "rings")) {
@@ -174,7 +178,7 @@ int main(int count, char** arguments) {
   } else if (!std::strcmp(way, "mixed")) {
     mixed<<<1, 128>>>(out);
   } else {
-    std::fprintf(stderr, "usage: named_barriers arrive|turns|many|ring|rings|three|meet|mixed\n");
+    std::fprintf(stderr, "usage: named_barriers arrive|turns|many|led|ring|rings|three|meet|mixed\n");
     return 2;
   }
   cudaMemcpy(host, out, sizeof host, cudaMemcpyDeviceToHost);
