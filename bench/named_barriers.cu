@@ -178,7 +178,8 @@ int main(int count, char** arguments) {
   } else if (!std::strcmp(way, "mixed")) {
     mixed<<<1, 128>>>(out);
   } else {
-    std::fprintf(stderr, "usage: named_barriers arrive|turns|many|led|ring|rings|three|meet|mixed\n");
+    std::fprintf(stderr,
+                 "usage: named_barriers arrive|turns|many|led|ring|rings|three|meet|mixed\n");
     return 2;
   }
   cudaMemcpy(host, out, sizeof host, cudaMemcpyDeviceToHost);
