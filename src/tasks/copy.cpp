@@ -62,21 +62,21 @@ class Copy : public RuleTask<CopyRule> {
 
   // Batches of the first lag have no baseline: what they cost says nothing about the task's.
   BatchShape shape(Split split, std::uint64_t index) const override {
-    const int lag = rule(split).row(index, 0).lag;
-    const bool first = split == Split::train && index < first_updates();
-    BatchShape shape = plain_shape(CopyRule::steps(lag), first ? 0 : baseline());
+    const CopyRule rule = this->rule(split);
+    BatchShape shape =
+        plain_shape(CopyRule::steps(rule.row(index, 0).lag), rule.is_first(index) ? 0 : baseline());
     if (index % static_cast<std::uint64_t>(reset_every_) != 0) shape.carry = carry_;
     return shape;
   }
 
  private:
-  std::uint64_t first_updates() const { return static_cast<std::uint64_t>(first_updates_); }
   CopyRule rule(Split split) const override {
+    const std::int64_t first_updates = split == Split::train ? first_updates_ : 0;
     return {{generator(split)},
             lag(),
             labels_,
             static_cast<int>(first_lag_),
-            split == Split::train ? first_updates() : 0};
+            static_cast<std::uint64_t>(first_updates)};
   }
 
   CopyRule::Labels labels_;

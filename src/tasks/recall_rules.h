@@ -69,8 +69,9 @@ struct CopyRule : RecallRule {
   std::uint64_t first_updates;
 
   NRU_HOST_DEVICE static constexpr int steps(int lag) { return lag + 2 * kRecall; }
+  NRU_HOST_DEVICE bool is_first(std::uint64_t index) const { return index < first_updates; }
   NRU_HOST_DEVICE Row row(std::uint64_t index, int) const {
-    return {index < first_updates ? first_lag : lag};
+    return {is_first(index) ? first_lag : lag};
   }
   NRU_HOST_DEVICE Position at(std::uint64_t index, int row, const Row& drawn, int step) const {
     return {shown(index, row, drawn.lag, step), target(index, row, drawn.lag, step), 1.0f};

@@ -319,6 +319,18 @@ TEST_P(EitherWay, InspectsRunsWhoseFigureNeedsIt) {
   EXPECT_TRUE(fs::exists(memory));
 }
 
+TEST_F(Reproduce, InspectsForEveryFigureOfWhatIsInside) {
+  for (const std::string figure : {"groups", "lags"}) {
+    std::string text = toy(60);
+    text.replace(text.find("curves"), 6, figure);
+    text.replace(text.find("\"lstm\", \"gru\", "), 15, "");
+    write(place_, text);
+    ASSERT_EQ(nru(command()).code, 0);
+    EXPECT_TRUE(fs::exists(run("toy/nru-seed1") / "inspect" / "lags.csv")) << figure;
+    remove_tree(place_ / "runs");
+  }
+}
+
 TEST_F(Reproduce, DrawsOnATerminalOnly) {
   write(place_, toy(kUpdates));
   const Finished live = nru(command(), {.environment = {{"TERM", "xterm"}}, .terminal = true});

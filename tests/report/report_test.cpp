@@ -257,7 +257,8 @@ TEST(Report, AThinnedCopyGivesTheSameReport) {
   EXPECT_THAT(test::read_bytes(thin / run / "config.toml"),
               AllOf(HasSubstr("out = \"runs/copy-100/nru-seed1\""), Not(HasSubstr(runs.string()))));
   EXPECT_FALSE(fs::exists(thin / run / "best.safetensors"));
-  EXPECT_TRUE(fs::exists(thin / run / "inspect/memory.csv"));
+  for (const char* table : {"memory.csv", "memory_change.csv", "input.csv", "lags.csv"})
+    EXPECT_TRUE(fs::exists(thin / run / "inspect" / table)) << table;
   const Report first = make_report(std::move(collection));
   const Report second = make_report(read_collection(thin, copying()));
   EXPECT_EQ(to_markdown(first), to_markdown(second));

@@ -41,11 +41,11 @@ using LargeRows = Tile<128, 144, 128, 8, true>;
 // arrives at a barrier where those wait who need it; its count is that of both. The other role has
 // waited for h, so the write's warp knows that h is made, and what it wrote read, by all.
 //
-// Every barrier has one place in the code where threads wait at it, which synccheck wants, and in a
-// step at most one role that arrives there without waiting, which racecheck seems to want. A vector
+// Every barrier has one place in the code where threads wait at it, which synccheck wants. A vector
 // whose readers arrive at the next barrier without having waited at another has two places that
 // take turns. By then its readers have waited, too, before it is written again: more than is
-// needed, but racecheck believes in nothing less.
+// needed, but racecheck believes in nothing less. (Of u and D, which many warps write for one, not
+// even in that: bench/results/sanitizers-h200.txt.)
 enum Barrier {
   kWrittenForHidden = 1,
   kWrittenForOther,

@@ -48,7 +48,7 @@ struct Sequence::State {
   int path_batch = 0;
   bool path_lengths = false;
   Buffer<char> path_memory;  // PersistentCall::memory
-  Buffer<float> derived;  // DeviceCell::derived
+  Buffer<float> derived;     // DeviceCell::derived
 
   // Forward.
   std::vector<Buffer<float>> storage;  // by part: [slots, batch, ld]
