@@ -44,8 +44,8 @@ using LargeRows = Tile<128, 144, 128, 8, true>;
 // Every barrier has one place in the code where threads wait at it, which synccheck wants. A vector
 // whose readers arrive at the next barrier without having waited at another has two places that
 // take turns. By then its readers have waited, too, before it is written again: more than is
-// needed, but racecheck believes in nothing less. (Of u and D, which many warps write for one, not
-// even in that: bench/results/sanitizers-h200.txt.)
+// needed, but racecheck believes in nothing less. (Of u and D, whose writers wait at two barriers
+// before, not even in that: bench/results/sanitizers-h200.txt.)
 enum Barrier {
   kWrittenForHidden = 1,
   kWrittenForOther,
