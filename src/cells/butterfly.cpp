@@ -78,7 +78,7 @@ kernels::ModRelu kernel_form(ModReLU form) {
   return form == ModReLU::smooth ? kernels::ModRelu::smooth : kernels::ModRelu::sign;
 }
 
-void check_butterfly(std::int64_t hidden_size, bool strict_fft, double epsilon) {
+void check_butterfly(std::int64_t hidden_size, bool strict_fft, ModReLU form, double epsilon) {
   const auto n = static_cast<std::uint64_t>(hidden_size);
   if (hidden_size < 2)
     throw Error(fmt::format("hidden_size must be at least 2 to rotate anything, got {}", n));
@@ -87,7 +87,10 @@ void check_butterfly(std::int64_t hidden_size, bool strict_fft, double epsilon) 
         "strict_fft needs a hidden_size that is a power of two, got {}; the nearest are {} and {}",
         n, std::bit_floor(n), std::bit_ceil(n)));
   }
-  if (!(epsilon > 0)) throw Error(fmt::format("epsilon must be greater than 0, got {}", epsilon));
+  if (form == ModReLU::sign ? !(epsilon >= 0) : !(epsilon > 0)) {
+    throw Error(fmt::format(
+        "epsilon must be greater than 0, or with modrelu = sign at least 0, got {}", epsilon));
+  }
 }
 
 std::vector<OptionSpec> butterfly_options(double epsilon) {
@@ -95,7 +98,7 @@ std::vector<OptionSpec> butterfly_options(double epsilon) {
            std::string("smooth"),
            "modReLU: smooth, or the published code's sign form",
            {"smooth", "sign"}},
-          {"epsilon", epsilon, "eps of the modReLU", {}},
+          {"epsilon", epsilon, "eps of the modReLU; with sign it may be 0", {}},
           {"strict_fft", false, "refuse hidden sizes that are no power of two", {}},
           {"output_init",
            std::string("authors"),

@@ -37,7 +37,7 @@ torch::Tensor mod_relu(const torch::Tensor& z, const torch::Tensor& b, ModReLU f
 kernels::ModRelu kernel_form(ModReLU form);
 
 // Throws nru::Error for a size or an epsilon that cannot be.
-void check_butterfly(std::int64_t hidden_size, bool strict_fft, double epsilon);
+void check_butterfly(std::int64_t hidden_size, bool strict_fft, ModReLU form, double epsilon);
 
 // The options of both, as rows of the table of cells declare them, and their values.
 std::vector<OptionSpec> butterfly_options(double epsilon);

@@ -16,7 +16,7 @@ struct Cell<EURNNOptions> : CellOf<EURNNOptions> {
   const TorchButterfly butterfly{options.hidden_size()};
 
   static void check(const EURNNOptions& o) {
-    check_butterfly(o.hidden_size(), o.strict_fft(), o.epsilon());
+    check_butterfly(o.hidden_size(), o.strict_fft(), o.modrelu(), o.epsilon());
     if (o.complex() && o.modrelu() == ModReLU::sign)
       throw Error("modrelu = sign is for real numbers; use modrelu = smooth, or complex = false");
   }

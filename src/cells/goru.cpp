@@ -17,7 +17,7 @@ struct Cell<GORUOptions> : CellOf<GORUOptions> {
   const TorchButterfly butterfly{options.hidden_size()};
 
   static void check(const GORUOptions& o) {
-    check_butterfly(o.hidden_size(), o.strict_fft(), o.epsilon());
+    check_butterfly(o.hidden_size(), o.strict_fft(), o.modrelu(), o.epsilon());
   }
 
   static void read(const OptionMap& map, GORUOptions& o) {

@@ -258,6 +258,24 @@ TEST_P(ButterflyCells, SignFormAddsEpsilon) {
   EXPECT_EQ(h[0][0][1].item<double>(), 0);
 }
 
+// A bias above zero: the slope of the sign form is still one, and the gradient keeps its length;
+// that of the smooth form is more than one near zero, and the gradient grows.
+TEST_P(ButterflyCells, ABiasLeavesGradientsOfTheSignFormAlone) {
+  const auto growth = [&](ModReLU form, double epsilon) {
+    EURNN eurnn = make_eurnn(EURNNOptions(1, 16).modrelu(form).epsilon(epsilon), GetParam(), true);
+    assign_to(eurnn->weights(0)("bias"), torch::full({16}, 0.05, torch::kDouble));
+    const Tensor h0 = normal_values({1, 2, 16}, 5, 0.1, torch::kDouble).requires_grad_();
+    const Tensor weights = normal_values({1, 2, 16}, 6, 1, torch::kDouble);
+    const Tensor x = torch::zeros({300, 2, 1}, torch::kDouble);
+    const Tensor last = std::get<1>(eurnn->forward(x, {{h0}})).h();
+    const Tensor g = torch::autograd::grad({(last * weights).sum()}, {h0}).front();
+    return (g.norm() / weights.norm()).item<double>();
+  };
+  EXPECT_NEAR(growth(ModReLU::sign, 0), 1, 1e-10);
+  EXPECT_NEAR(growth(ModReLU::sign, 0.01), 1, 1e-10);
+  EXPECT_GT(growth(ModReLU::smooth, 0.01), 1.5);
+}
+
 GORU make_goru(std::int64_t n, Backend backend, double reset, double keep) {
   GORU layer(GORUOptions(3, n).backend(backend));
   layer->to(torch::kDouble);
@@ -335,6 +353,8 @@ TEST(ButterflyOptions, ImpossibleOnesAreRefused) {
   EXPECT_THAT(message([] { EURNN(EURNNOptions(3, 1)); }), HasSubstr("at least 2"));
   EXPECT_THAT(message([] { GORU(GORUOptions(3, 1)); }), HasSubstr("at least 2"));
   EXPECT_THAT(message([] { EURNN(EURNNOptions(3, 4).epsilon(0)); }), HasSubstr("epsilon"));
+  EXPECT_THAT(message([] { GORU(GORUOptions(3, 4).modrelu(ModReLU::sign).epsilon(-1)); }),
+              HasSubstr("epsilon"));
   EXPECT_THAT(message([] { EURNN(EURNNOptions(3, 4).complex(true).modrelu(ModReLU::sign)); }),
               HasSubstr("modrelu"));
 }

@@ -197,6 +197,7 @@ inline std::vector<Case> butterfly_cases() {
       eurnn("n33", EURNNOptions(3, 33)),
       eurnn("n6_sign", EURNNOptions(3, 6).modrelu(sign)),
       eurnn("n17_sign", EURNNOptions(3, 17).modrelu(sign)),
+      make_case<EURNNImpl>("eurnn_n6_exact", EURNNOptions(3, 6).modrelu(sign).epsilon(0)),
       eurnn("complex_smallest", EURNNOptions(1, 2).complex(true)),
       eurnn("complex_n4", EURNNOptions(3, 4).complex(true)),
       eurnn("complex_n6", EURNNOptions(3, 6).complex(true)),

@@ -11,7 +11,9 @@
 //
 // modReLU keeps the direction of z and changes its magnitude:
 //   smooth:  z max(N + b, 0) / N,  N = |z| + eps    the identity at b = 0, where training starts
-//   sign:    sign(z) max(|z| + eps + b, 0)          real only; the published code's form
+//   sign:    sign(z) max(|z| + eps + b, 0)          real only; eps may be 0
+// Where it is not zero, the slope of a real z is 1 + b eps / N^2 with smooth and 1 with sign. So
+// only the sign form keeps the length of gradients when b has grown; it jumps at z = 0 instead.
 //
 // Parameters of layer k (P = number of pairs; suffix _lk), in this order:
 //   theta [P]                                 layer by layer, largest stride first
@@ -25,8 +27,8 @@
 //
 // Where sources differ: the published code accepts powers of two only (strict_fft = true); letting
 // coordinates without a partner pass keeps Q unitary at any n, and is what makes sizes of equal
-// parameter count possible. Its sign form adds eps to every |z| at every step even at b = 0, and
-// jumps at 0; it is offered for comparison.
+// parameter count possible. Its modReLU is the sign form with eps = 0.01, which adds eps to every
+// |z| at every step even at b = 0; with eps = 0 it starts as the identity, too.
 #pragma once
 
 #include <nru/layer.h>
