@@ -107,8 +107,13 @@ std::vector<Line> median_lines(const std::vector<Series>& series, const TableCol
     std::vector<double> longest;
     for (const Run* run : one.runs) {
       const auto table = read_numbers(run->directory / "inspect" / columns.file);
-      if (!table || table->column(columns.y).empty()) continue;
-      paths.push_back({table->column(columns.x), table->column(columns.y)});
+      std::vector<double> y = table ? table->column(columns.y) : std::vector<double>();
+      if (y.empty() || (columns.over_last && !(y.back() > 0))) continue;
+      if (columns.over_last) {
+        const double last = y.back();
+        for (double& value : y) value /= last;
+      }
+      paths.push_back({table->column(columns.x), std::move(y)});
       if (paths.back().x.size() > longest.size()) longest = paths.back().x;
     }
     if (!paths.empty()) lines.push_back(line_of(one, paths, longest));

@@ -262,13 +262,15 @@ class Builder {
     add(suffix, what, std::move(figure));
   }
 
+  // As shares of the last step's: a network that has solved its task has next to no gradient.
   void add_gradient_flow() {
     LineFigure figure;
     figure.title = title("how far gradients reach");
     figure.x.label = "step of the sequence";
-    figure.y = {.label = "|dL/dh|", .log = true};
-    add_table_lines("-flow", {"gradient_flow.csv", "step", "norm"},
-                    "Gradient of the last position's loss", std::move(figure));
+    figure.y = {.label = "|dL/dh| over the last step's", .log = true};
+    add_table_lines("-flow", {"gradient_flow.csv", "step", "norm", true},
+                    "Gradient of the last position's loss, as a share of the last step's,",
+                    std::move(figure));
   }
 
   void add_groups() {

@@ -49,6 +49,7 @@ std::vector<Line> median_lines(const std::vector<const Series*>& series, const S
 // Two columns of a file of `nru inspect`.
 struct TableColumns {
   std::string file, x, y;
+  bool over_last = false;  // y as a share of its last value
 };
 
 // One line per series that has them, on the x of its longest table.

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -225,6 +226,25 @@ TEST(Report, LagsAreMediansOfWhatInspectionsFound) {
   EXPECT_THAT(figure.lines[0].low, ElementsAre(1, 0.3));
   EXPECT_THAT(figure.lines[0].high, ElementsAre(1, 0.9));
   EXPECT_THAT(to_markdown(report), HasSubstr("| 60.00 % (30.00 % to 90.00 %) |"));
+}
+
+TEST(Report, GradientFlowIsRelativeToTheLastStep) {
+  const TempDir root;
+  for (const int seed : {1, 2, 3}) {
+    const fs::path run = root / fmt::format("copy-100/nru-seed{}", seed);
+    test::write_run(run, {.seed = seed, .updates = 50000, .solved_at = 20000});
+    fs::create_directory(run / "inspect");
+    const double last = seed == 3 ? 0 : std::pow(10, -seed);  // the third has no gradient left
+    test::write_bytes(run / "inspect/gradient_flow.csv",
+                      fmt::format("step,norm\n0,{}\n1,{}\n", 0.5 * last, last));
+  }
+  std::vector<experiments::Experiment> all = copying();
+  all[0].figure = experiments::FigureKind::gradients;
+  const Report report = make_report(read_collection(root.path(), all));
+  const auto& figure = std::get<LineFigure>(report.sections[0].figures.figures.back().drawing);
+  ASSERT_EQ(figure.lines.size(), 1u);
+  EXPECT_THAT(figure.lines[0].y, ElementsAre(0.5, 1));
+  EXPECT_THAT(figure.lines[0].low, ElementsAre(0.5, 1));
 }
 
 TEST(Report, PaperOursDifference) {
