@@ -364,7 +364,8 @@ std::optional<Metrics> Trainer::last_training_loss() const {
   return std::nullopt;
 }
 
-// The result; with `evaluate_splits`, also the final metrics and those of the best weights.
+// The result; with `evaluate_splits`, also the final metrics and those of the best weights, which
+// are what is left of a run that diverged.
 Result Trainer::finish(RunStatus status, bool evaluate_splits) {
   const RunConfig& config = setup_.config;
   Result result;
@@ -399,6 +400,8 @@ Result Trainer::finish(RunStatus status, bool evaluate_splits) {
     } else if (state_.best.update) {
       state_.best.test = test_of_best();
     }
+  } else if (status == RunStatus::diverged && state_.best.update) {
+    state_.best.test = test_of_best();
   }
   result.final.train = last_training_loss();
   result.best = state_.best;

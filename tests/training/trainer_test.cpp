@@ -289,6 +289,20 @@ TEST_F(Runs, OneBadUpdateIsSkippedAndCounted) {
   EXPECT_EQ(state.update, 80);
 }
 
+TEST_F(Runs, ThatDivergeSayHowTheirBestWeightsDo) {
+  RunConfig config = brittle("best", 20);
+  config.evaluate_every = 10;
+  const Result result = finish(config).result;
+  EXPECT_EQ(result.status, RunStatus::diverged);
+  ASSERT_TRUE(result.best.update && result.best.test && result.best.test->loss);
+  EXPECT_TRUE(std::isfinite(*result.best.test->loss));
+  EXPECT_FALSE(result.final.test);
+  // The same weights as a run that ended there.
+  config.out += "-short";
+  config.updates = *result.best.update;
+  EXPECT_EQ(finish(config).result.best.test->loss, result.best.test->loss);
+}
+
 TEST_F(Runs, NineteenInARowAreSurvivedTwentyAreNot) {
   EXPECT_EQ(finish(brittle("nineteen", 19)).result.status, RunStatus::finished);
 
