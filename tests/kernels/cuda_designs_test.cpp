@@ -82,6 +82,30 @@ TEST_P(CudaDesigns, ExtremeHeadsAreTreatedAsOnTheCpu) {
 INSTANTIATE_TEST_SUITE_P(Kernels, CudaDesigns, ::testing::ValuesIn(design_cases()),
                          [](const auto& info) { return info.param.name; });
 
+// The EURNN of psMNIST as training has it after an update: angles all round, small weights of the
+// input, biases of one step size. All lengths last, so that the CPU's numbers come out again after
+// 785 steps of 100 rows.
+TEST(CudaPaths, TheEurnnOfPsMnistIsAsOnTheCpu) {
+  NRU_NEEDS_CUDA_DEVICE();
+  const CellCase cell{"", EurnnShape{.input = 1, .hidden = 1024}};
+  SequenceData<float> host(cell, {"", 785, 100, false, false}, 1);
+  enum { kTheta, kWeight, kBias };
+  for (float& weight : host.parameters[kWeight]) weight *= 0.01f;
+  for (float& bias : host.parameters[kBias]) bias = bias < 0 ? -1e-3f : 1e-3f;
+  SequenceData<float> device = host;
+  const Stream stream;
+  Sequence sequence(device.program, {.stream = stream.handle()});
+  kernels::Sequence<float> on_host(host.program, 1);
+  const SequenceResult got = train(device, sequence, stream.handle());
+  const SequenceResult want = host.train(on_host);
+  EXPECT_NEAR(got.loss, want.loss, 1e-5 * want.loss);
+  EXPECT_LT(relative_distance(device.output, host.output), 1e-4);
+  for (int p : {kTheta, kWeight, kBias}) {
+    EXPECT_LT(relative_distance(device.parameter_gradients[p], host.parameter_gradients[p]), 3e-4)
+        << host.program->parameters[p].name;
+  }
+}
+
 TEST(CudaPaths, TheGenericPathIsAsCloseToDouble) {
   NRU_NEEDS_CUDA_DEVICE();
   const Stream stream;
