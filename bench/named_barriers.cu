@@ -47,8 +47,9 @@ __global__ void hand_over(float* out) {
 }
 
 // The way of the design "rows" (src/kernels/cuda/persistent_rows.cuh): h goes from one role to
-// itself and to another, u from that one to a single warp, m from the warp to both roles.
-template <int kWarps>
+// itself and to another, u from that one to a single warp, m from the warp to both roles. With
+// kEven each role waits three times a step.
+template <int kWarps, bool kEven>
 __global__ void ring(float* out) {
   constexpr int kRole = 32 * kWarps;
   __shared__ float h[2][kRole], u[2][kRole], m[32];
@@ -59,6 +60,7 @@ __global__ void ring(float* out) {
       h[t % 2][own] = m[own % 32] + (t > 0 ? h[(t + 1) % 2][kRole - 1 - own] : 0.f);
       arrive<4, 2 * kRole>();
       await<3, kRole>();
+      if (kEven) await<6, kRole>();
     }
   } else if (role == 1) {
     for (int t = 0; t < kSteps; ++t) {
@@ -67,6 +69,7 @@ __global__ void ring(float* out) {
       await<4, 2 * kRole>();
       u[t % 2][own] = from_m + h[t % 2][kRole - 1 - own];
       arrive<5, kRole + 32>();
+      if (kEven) await<7, kRole>();
     }
   } else {
     float sum = 0;
@@ -74,6 +77,10 @@ __global__ void ring(float* out) {
     arrive<1, kRole + 32>();
     arrive<2, kRole + 32>();
     for (int t = 0; t < kSteps; ++t) {
+      if (kEven) {
+        await<8, 32>();
+        await<9, 32>();
+      }
       await<5, kRole + 32>();
       for (int w = 0; w < kWarps; ++w) sum += u[t % 2][32 * w + 31 - own];
       m[own] = sum;
@@ -133,7 +140,8 @@ __global__ void meet(float* out) {
 }
 
 // All four warps hand values on between two barriers of the CTA; in between the first two meet on
-// their own, at one place.
+// their own, at one place. With kEven so do the others, as often.
+template <bool kEven>
 __global__ void mixed(float* out) {
   __shared__ float box[128], own[64];
   const int thread = threadIdx.x;
@@ -148,6 +156,9 @@ __global__ void mixed(float* out) {
       await<1>();
       sum += own[63 - thread];
       await<1>();
+    } else if (kEven) {
+      await<2>();
+      await<2>();
     }
   }
   if (thread < 32) out[thread] = sum;
@@ -168,18 +179,23 @@ int main(int count, char** arguments) {
   } else if (!std::strcmp(way, "led")) {
     hand_over<2, 4, true><<<1, 160>>>(out);
   } else if (!std::strcmp(way, "ring")) {
-    ring<1><<<1, 96>>>(out);
+    ring<1, false><<<1, 96>>>(out);
   } else if (!std::strcmp(way, "rings")) {
-    ring<4><<<1, 288>>>(out);
+    ring<4, false><<<1, 288>>>(out);
+  } else if (!std::strcmp(way, "rings-even")) {
+    ring<4, true><<<1, 288>>>(out);
   } else if (!std::strcmp(way, "three")) {
     three<<<1, 96>>>(out);
   } else if (!std::strcmp(way, "meet")) {
     meet<<<1, 96>>>(out);
   } else if (!std::strcmp(way, "mixed")) {
-    mixed<<<1, 128>>>(out);
+    mixed<false><<<1, 128>>>(out);
+  } else if (!std::strcmp(way, "mixed-even")) {
+    mixed<true><<<1, 128>>>(out);
   } else {
     std::fprintf(stderr,
-                 "usage: named_barriers arrive|turns|many|led|ring|rings|three|meet|mixed\n");
+                 "usage: named_barriers arrive|turns|many|led|ring|rings|rings-even|three|meet|"
+                 "mixed|mixed-even\n");
     return 2;
   }
   cudaMemcpy(host, out, sizeof host, cudaMemcpyDeviceToHost);

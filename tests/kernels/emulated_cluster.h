@@ -101,9 +101,7 @@ class Cluster {
         memory_(ctas,
                 std::vector<float4>(shared_bytes / sizeof(float4) + 1, float4{NAN, NAN, NAN, NAN})),
         lanes_(ctas * threads / 32),
-        ctas_(ctas),
-        some_(ctas),
-        halves_(2 * ctas) {}
+        ctas_(ctas) {}
 
   // All threads run `body`; false if they wait for each other for ever, if one comes to a barrier
   // again before the others have come once, or something sent arrives when all have ended.
@@ -161,10 +159,6 @@ class Cluster {
     return result;
   }
   void meet_cta() { meet(ctas_[fiber_->cta], threads()); }
-  void meet_first(int threads) { meet(some_[fiber_->cta], threads); }
-  void meet_half() {
-    meet(halves_[2 * fiber_->cta + fiber_->thread / (threads() / 2)], threads() / 2);
-  }
   void meet_cluster() { meet(all_, ctas() * threads()); }
   // A barrier with a number, of `count` threads of a CTA.
   void meet_at(int number, int count) { meet(named_[{fiber_->cta, number}], count); }
@@ -262,8 +256,7 @@ class Cluster {
   bool came_twice_ = false;
   std::vector<std::vector<float4>> memory_;  // by CTA
   std::vector<Lanes> lanes_;                 // by warp
-  std::vector<Meeting> ctas_, some_;         // by CTA: all its threads, the first of them
-  std::vector<Meeting> halves_;              // by CTA and half of its threads
+  std::vector<Meeting> ctas_;                // all threads of each
   Meeting all_;
   std::map<std::pair<int, int>, Meeting> named_;  // by CTA and number
   std::map<std::uint32_t, BytesBarrier> barriers_;
@@ -363,7 +356,7 @@ namespace nru::kernels::cuda {
 using std::max;
 using std::min;
 
-// ---- persistent_rows.cuh ----
+// ---- barriers.cuh ----
 
 template <int kBarrier, int kCount>
 void arrive() {
@@ -384,7 +377,6 @@ inline std::uint32_t address_in(std::uint32_t address, int rank) {
   return emulated::address(rank, emulated::offset_of(address));
 }
 inline void cluster_barrier() { emulated::Cluster::running().meet_cluster(); }
-inline void meet_half() { emulated::Cluster::running().meet_half(); }  // units_butterfly.cuh
 
 class ByteBarrier {
  public:

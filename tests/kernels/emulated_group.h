@@ -8,10 +8,6 @@ namespace nru::kernels::cuda {
 
 // ---- groups_exchange.cuh ----
 
-template <int kThreads>
-void meet_first() {
-  emulated::Cluster::running().meet_first(kThreads);
-}
 inline void raise(unsigned* flag, unsigned value) { *flag = value; }
 inline void await_flags(const unsigned* flags, int count, unsigned value) {
   emulated::Cluster::running().wait_until(

@@ -54,10 +54,12 @@ class GroupsBackwardCta {
     for (int i = threadIdx.x; i < 32 * T::NS * T::RP; i += kGroupThreads) s_.d_m[i] = 0;
     __syncthreads();
     if (at_.writes) write_step(of.steps - 1);
+    at_.beside_write();
     for (int t = of.steps - 1; t >= 0; --t) {
       hidden_step(t);
       memory_step(t);
       if (at_.writes && t > 0) write_step(t - 1);
+      if (t > 0) at_.beside_write();
       product_.template multiply<kPre, 0, T::NH>(rows(b_.d_pre, t, of.ld_h));
     }
     const float4 sum = product_.template total<0, T::NH>(s_.sums);
@@ -147,7 +149,7 @@ class GroupsBackwardCta {
       d_m = b_.d_m + row * b_.of.ld_m;
     }
     if (d_m) load_gradient(d_m);
-    meet_first<kWriteThreads>();
+    at_.meet_writers();
     const HeadGradients<T> d = write.run(sizes, lanes, s_.d_m);
     float* to = b_.d_heads + here * b_.of.ld_heads;
 #pragma unroll

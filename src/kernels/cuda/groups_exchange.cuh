@@ -13,12 +13,6 @@ namespace nru::kernels::cuda {
 
 #if __CUDA_ARCH__ >= 900
 
-// The CTA's first threads.
-template <int kThreads>
-__device__ inline void meet_first() {
-  asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory");
-}
-
 // What the thread, and those it has met before, wrote is visible to who finds the flag at `value`.
 __device__ inline void raise(unsigned* flag, unsigned value) {
   asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(flag), "r"(value) : "memory");

@@ -48,6 +48,7 @@ class GroupsForwardCta {
       hidden_step(t);
       heads_step(t);
       if (at_.writes) memory_step(t);
+      at_.beside_write();
       if (t + 1 < f_.of.steps)
         product_.template multiply<kH, 0, T::NH>(rows(f_.h, t + 1, f_.of.ld_h));
     }
@@ -129,7 +130,7 @@ class GroupsForwardCta {
       values.alpha[s] = lanes.exists(s) ? load_new(u + lanes.head[s]) : 0.f;
     }
     T::Write::prepare(sizes, lanes, s_.rows[lanes.side], s_.Q[lanes.side], values, events);
-    meet_first<kWriteThreads>();
+    at_.meet_writers();
 #pragma unroll
     for (int i = 0; i < T::kMemoryEach; ++i) {
       const int e = threadIdx.x + kWriteThreads * i;

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/barriers.cuh"
 #include "kernels/cuda/groups_product.cuh"
 
 namespace nru::kernels::cuda {
 
 inline constexpr int kWriteThreads = 64;  // the first two warps, one for each side: HeadLanes
+inline constexpr int kWritersMeet = 1, kOthersMeet = 2;  // barriers
 
 // For each CTA, up to 8 NH hidden units, 8 NM numbers of memory, 8 NU head outputs; RP and NS: see
 // cluster_write.cuh. Blocks of weights that a warp keeps in registers: KF forward, KB backward.
@@ -59,8 +61,14 @@ struct GroupPlace {
     if (threadIdx.x == 0) raise(flags + cta, value);
   }
   __device__ void announce_write(unsigned* flags, unsigned value) const {
-    meet_first<kWriteThreads>();
+    meet_writers();
     if (threadIdx.x == 0) raise(flags + cta, value);
+  }
+  __device__ void meet_writers() const { await<kWritersMeet, kWriteThreads>(); }
+  // The CTA's other threads wait as often as those who write, twice a write: barriers.cuh.
+  __device__ void beside_write() const {
+    if (writes || cta >= rows) return;
+    for (int i = 0; i < 2; ++i) await<kOthersMeet, kGroupThreads - kWriteThreads>();
   }
   // Until columns `first` to `end` - 1 of a vector that CTAs share out are there.
   __device__ void await_columns(const unsigned* flags, const GroupShare& share, int first, int end,

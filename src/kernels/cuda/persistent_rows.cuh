@@ -6,6 +6,7 @@
 
 #include <type_traits>
 
+#include "kernels/cuda/barriers.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/math.cuh"
 #include "kernels/cuda/persistent_rows.h"
@@ -41,11 +42,9 @@ using LargeRows = Tile<128, 144, 128, 8, true>;
 // arrives at a barrier where those wait who need it; its count is that of both. The other role has
 // waited for h, so the write's warp knows that h is made, and what it wrote read, by all.
 //
-// Every barrier has one place in the code where threads wait at it, which synccheck wants. A vector
-// whose readers arrive at the next barrier without having waited at another has two places that
-// take turns. By then its readers have waited, too, before it is written again: more than is
-// needed, but racecheck believes in nothing less. (Of u and D, whose writers wait at two barriers
-// before, not even in that: bench/results/sanitizers-h200.txt.)
+// Three hand-overs in turn need three waits of each role for racecheck (barriers.cuh): the roles
+// wait once more a step, the write's warp twice, while there is nothing for them to do. Vectors
+// whose readers may still be at it when the next one is made have two places that take turns.
 enum Barrier {
   kWrittenForHidden = 1,
   kWrittenForOther,
@@ -54,21 +53,13 @@ enum Barrier {
   kReadyForWrite,
   kStart,             // and the two after it
   kEnd = kStart + 3,  // likewise: some may be at the end before others know of the start
+  kHiddenAgain = kEnd + 3,
+  kOtherAgain,
+  kWriteAgain,
+  kWriteOnceMore,
 };
+static_assert(kWriteOnceMore < 16);
 inline constexpr int kHiddenRole = 0, kOtherRole = 1, kWriteRole = 2, kRoles = 3;
-
-#ifndef NRU_EMULATED_CLUSTER
-
-template <int kBarrier, int kThreads>
-__device__ inline void arrive() {
-  asm volatile("bar.arrive %0, %1;" ::"n"(kBarrier), "n"(kThreads) : "memory");
-}
-template <int kBarrier, int kThreads>
-__device__ inline void await() {
-  asm volatile("bar.sync %0, %1;" ::"n"(kBarrier), "n"(kThreads) : "memory");
-}
-
-#endif
 
 // All threads of the CTA meet, each role at a place of its own in the code.
 template <class T, int kWhen, int kRole>
@@ -83,6 +74,13 @@ template <class T>
 __device__ inline void hand_to_roles() {
   arrive<kWrittenForHidden, T::kRole + 32>();
   arrive<kWrittenForOther, T::kRole + 32>();
+}
+// By the write's warp, before it needs the other role's vector.
+template <class T>
+__device__ inline void await_other() {
+  await<kWriteAgain, 32>();
+  await<kWriteOnceMore, 32>();
+  await<kReadyForWrite, T::kRole + 32>();
 }
 // By the role of h, its vector being made.
 template <class T>

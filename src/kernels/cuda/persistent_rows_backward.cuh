@@ -62,6 +62,7 @@ struct BackwardHidden {
       h = h_of(t - 1);
       clear(sum);
       from_hidden.multiply_add(g.d_a[t % 2], at, sum);
+      await<kHiddenAgain, T::kRole>();
     }
     const float initial = group_sums(sum) + (steps == 0 ? last : 0.f);
     if (mine) c.gradient_h[row_offset(c, 0, c.ld_h) + own] = initial;
@@ -93,6 +94,7 @@ struct BackwardMemory {
       D += group_sums(sum);
       if (mine) g.D[(t + 1) % 2][mine.index] = D;
       if (t > 0) arrive<kReadyForWrite, T::kRole + 32>();
+      await<kOtherAgain, T::kRole>();
     }
     if (mine) c.gradient_m[row_offset(c, 0, c.ld_m) + mine.index] = D;
   }
@@ -128,7 +130,7 @@ __device__ void run_backward_write(const RowsBackward& c, Gradients<T>& g, int s
   prepare();
   load(steps - 2);
   for (int t = steps; t-- > 0;) {
-    if (t < steps - 1) await<kReadyForWrite, T::kRole + 32>();
+    if (t < steps - 1) await_other<T>();
     if (kFast && ready.fits) {
       ready.finish(g.D[t % 2], g.d_u);
     } else {

@@ -60,6 +60,7 @@ struct ForwardHidden {
       }
       clear(sum);
       from_hidden.multiply_add(v.h[t % 2], at, sum);
+      await<kHiddenAgain, T::kRole>();
     }
     largest = __reduce_max_sync(kAllLanes, largest);
     if (c.largest_h && threadIdx.x % 32 == 0) atomicMax(c.largest_h, largest);
@@ -100,6 +101,7 @@ struct ForwardHeads {
         slot += step;
         if (t + 1 < steps) x = *slot;
       }
+      await<kOtherAgain, T::kRole>();
     }
   }
 };
@@ -115,7 +117,7 @@ __device__ void run_forward_write(const RowsForward& c, Vectors<T>& v, int steps
   unsigned largest = 0;
   if (steps > 0) hand_to_roles<T>();
   for (int t = 0; t < steps; ++t) {
-    await<kReadyForWrite, T::kRole + 32>();
+    await_other<T>();
     const float* u = v.u[t % 2];
     const bool written = kFast && write_forward_fast(c.write, u, v.terms, m);
     if (!written) {

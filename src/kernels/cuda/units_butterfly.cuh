@@ -13,6 +13,7 @@
 
 #include <type_traits>
 
+#include "kernels/cuda/barriers.cuh"
 #include "kernels/cuda/butterfly.cuh"
 #include "kernels/cuda/cluster_kernel.cuh"
 
@@ -77,16 +78,14 @@ struct AngleSets {
 
 __device__ inline bool in_first_half() { return threadIdx.x < kHalfThreads; }
 
-#ifndef NRU_EMULATED_CLUSTER
-// The four warps of a half.
+// The four warps of a half. The other half meets as often: barriers.cuh.
 __device__ inline void meet_half() {
   if (in_first_half()) {
-    asm volatile("bar.sync 1, %0;" ::"n"(kHalfThreads) : "memory");
+    await<1, kHalfThreads>();
   } else {
-    asm volatile("bar.sync 2, %0;" ::"n"(kHalfThreads) : "memory");
+    await<2, kHalfThreads>();
   }
 }
-#endif
 
 // One number of a set.
 struct AngleSpot {

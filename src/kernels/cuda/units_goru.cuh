@@ -107,7 +107,11 @@ class GoruForward : UnitCta<GoruForwardMemory<T>> {
   __device__ __forceinline__ void run() {
     float4* h = this->before();
     for (int t = 0; t < f_.of.steps; ++t) {
-      if (in_first_half()) turn_rows(h);
+      if (in_first_half()) {
+        turn_rows(h);
+      } else {
+        meet_half();
+      }
       product_.run(h, this->sums());
       __syncthreads();
       pointwise(t + 1 < f_.of.steps);
@@ -216,20 +220,28 @@ class GoruBackward : UnitCta<GoruBackwardMemory<T>> {
     if (in_first_half()) {
       fetch_row(last);
       turn_row(last);
+    } else {
+      meet_half();
     }
     const float4* d = this->before();  // zero
     for (int t = last; t >= 0; --t) {
       step_after(t, d);
       pointwise(t);
-      if (in_first_half()) {
-        if (t > 0) turn_row(t - 1);
-      } else {
+      if (!in_first_half()) {
         walk_.run(s_.turns, s_.angles);
+      } else if (t > 0) {
+        turn_row(t - 1);
+      } else {
+        meet_half();
       }
       d = this->receive();
     }
     step_after(-1, d);
-    if (!in_first_half()) walk_.run(s_.turns, s_.angles);
+    if (in_first_half()) {
+      meet_half();
+    } else {
+      walk_.run(s_.turns, s_.angles);
+    }
     __syncthreads();
     store_sums();
     this->end();
@@ -254,6 +266,7 @@ class GoruBackward : UnitCta<GoruBackwardMemory<T>> {
         number_at(turned, 32 * j + own_column(), at_.quad_lane) = x[j];
     } else {
       walk_.take(s_.y[(t + 1) & 1], d + kOfTurned, at_.rank);
+      meet_half();
     }
     product_.run(d, this->sums());
     __syncthreads();
