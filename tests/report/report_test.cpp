@@ -377,7 +377,7 @@ TEST(Page, IsWholeAndItsDataIsJson) {
   EXPECT_EQ(figure["x"].size(), figure["series"][9]["y"].size());
   EXPECT_EQ(figure["references"].size(), 1u);
   EXPECT_TRUE(data["figures"].contains("sensitivity-heads"));
-  EXPECT_EQ(data["figures"]["beyond-psmnist"]["series"].size(), 4u);  // none is unchanged
+  EXPECT_EQ(data["figures"]["beyond-psmnist"]["series"].size(), 3u);  // none is unchanged
   EXPECT_TRUE(data["figures"].contains("stability-t2000"));
   // The first epochs leave the figure, at the bottom or at the top.
   EXPECT_NEAR(data["figures"]["psmnist"]["yLow"].get<double>(), 0.81, 0.02);
