@@ -145,7 +145,7 @@ struct Selection {
 //   baseline_ratio           final_loss over the baseline
 //   early_grad_norm          mean gradient norm of the first 10,000 updates
 //   bursts                   how often the logged loss rose above 10 times the baseline after it
-//                            had been below it
+//                            had been below it; at least one where a run diverged
 //   valid_drop               largest fall of the validation accuracy below its best so far
 //   blank_share              part of the memory's change, sum |m_t - m_(t-1)| over the sequence of
 //                            inspect/memory_change.csv, that falls between symbols and marker

@@ -110,10 +110,17 @@ Line thinned(const Line& line, std::size_t most) {
   return result;
 }
 
+// Long names go below the plot, one a line: beside it they would leave no room for the curves.
 std::string gnuplot_script(const LineFigure& figure) {
-  std::string text = opening(figure.title, 860, 480);
+  constexpr std::size_t kBeside = 28;
+  constexpr int kLineHeight = 20;
+  const bool below = std::ranges::any_of(
+      figure.lines, [](const Line& line) { return line.name.size() > kBeside; });
+  const int names = static_cast<int>(figure.lines.size() + figure.references.size());
+  std::string text = opening(figure.title, 860, 480 + (below ? kLineHeight * names : 0));
   text += axis('x', figure.x) + axis('y', figure.y);
-  text += "set key outside right top Left reverse width -1 samplen 3\n";
+  text += fmt::format("set key outside {} Left reverse width -1 samplen 3\n",
+                      below ? "center bottom maxcols 1 offset 0,-0.5" : "right top");
   std::vector<std::string> bands, curves;
   for (std::size_t i = 0; i < figure.lines.size(); ++i) {
     const Line line = thinned(figure.lines[i]);

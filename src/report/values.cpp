@@ -52,6 +52,12 @@ std::optional<double> far_accuracy(const Run& run) {
   return column.empty() ? std::nullopt : std::optional(column.back());
 }
 
+// A run that diverged was not stable, even if its loss had never been low.
+std::optional<double> bursts(const Run& run) {
+  const std::int64_t least = run.state == RunState::diverged ? 1 : 0;
+  return static_cast<double>(std::max(run.measures.bursts, least));
+}
+
 std::optional<double> blank_share(const Run& run) {
   const std::optional<MemoryMap> map = read_memory_map(run.directory);
   return map ? map->blank_share() : std::nullopt;
@@ -83,7 +89,7 @@ const std::map<std::string, Metric>& metrics() {
       {"max_hidden",
        {"largest |h|", Kind::loss, true, [](R run) { return run.measures.max_hidden; }}},
       {"spikes", {"spikes", Kind::count, true, [=](R run) { return count(run.result->spikes); }}},
-      {"bursts", {"bursts", Kind::count, true, [=](R run) { return count(run.measures.bursts); }}},
+      {"bursts", {"bursts", Kind::count, true, bursts}},
       {"skipped",
        {"skipped updates", Kind::count, true, [=](R run) { return count(run.measures.skipped); }}},
       {"valid_drop",

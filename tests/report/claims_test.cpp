@@ -167,6 +167,13 @@ TEST(Claims, Order) {
   EXPECT_EQ(verdict(order, Cast(cast).add({.cell = "gru", .accuracy = 0.9})), kYes);  // no worse
 }
 
+TEST(Claims, ARunThatDivergesHasBurst) {
+  const Claim unstable = value_claim(CheckKind::at_least, "bursts", 1, {"nru"});
+  EXPECT_EQ(verdict(unstable, Cast().add({.cell = "nru"})), kNo);
+  EXPECT_EQ(verdict(unstable, Cast().add({.cell = "nru", .status = training::RunStatus::diverged})),
+            kYes);
+}
+
 TEST(Claims, AtLeastAndAtMost) {
   const Claim quick = value_claim(CheckKind::at_most, "solved_at", 1000, {"eurnn"});
   EXPECT_EQ(verdict(quick, Cast().add({.cell = "eurnn", .solved_at = 700})), kYes);

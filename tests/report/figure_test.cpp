@@ -65,6 +65,13 @@ TEST(Figure, LinesBandAndReferenceAreDrawn) {
   EXPECT_THAT(gnuplot_script(figure), Not(HasSubstr("filledcurves")));
 }
 
+TEST(Figure, LongNamesGoBelowThePlot) {
+  LineFigure figure = figure_of(line("NRU", {3, 2, 1}));
+  EXPECT_THAT(gnuplot_script(figure), HasSubstr("set key outside right top "));
+  figure.lines.push_back(line("a name that would leave no room for the curves", {1, 2, 3}));
+  EXPECT_THAT(gnuplot_script(figure), HasSubstr("set key outside center bottom "));
+}
+
 TEST(Figure, HostileNamesAreOnlyText) {
   NEEDS_GNUPLOT();
   const test::TempDir folder;
