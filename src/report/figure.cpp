@@ -120,7 +120,8 @@ std::string gnuplot_script(const LineFigure& figure) {
   std::string text = opening(figure.title, 860, 480 + (below ? kLineHeight * names : 0));
   text += axis('x', figure.x) + axis('y', figure.y);
   text += fmt::format("set key outside {} Left reverse width -1 samplen 3\n",
-                      below ? "center bottom maxcols 1 offset 0,-0.5" : "right top");
+                      below ? "center bottom maxcols 1" : "right top");
+  if (below) text += "set xlabel offset 0,0.6\n";
   std::vector<std::string> bands, curves;
   for (std::size_t i = 0; i < figure.lines.size(); ++i) {
     const Line line = thinned(figure.lines[i]);
