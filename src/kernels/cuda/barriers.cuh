@@ -6,8 +6,8 @@
 // place in the code where threads wait at it. For racecheck, roles that hand something over wait
 // equally often. By what small kernels show, it gives every warp one clock, which waiting moves on
 // by one, or to that of those who arrived if theirs is later, while arriving does not move it; and
-// it takes an access to come after another warp's only if its clock is later. So some wait once more than they need to, for
-// nobody but themselves, where they have nothing else to do.
+// it takes an access to come after another warp's only if its clock is later. So some wait once
+// more than they need to, for nobody but themselves, where they have nothing else to do.
 #pragma once
 
 #include <cuda_runtime.h>
