@@ -69,6 +69,10 @@ struct LayerOptions {
   NRU_OPTION(double, dropout, 0.0);      // between stacked layers, in training mode
   NRU_OPTION(bool, batch_first, false);  // [B,T,F] instead of [T,B,F]
   NRU_OPTION(Backend, backend, Backend::fused);
+  // In backward passes, what a step sends back to the state before it is, row by row, scaled down to
+  // this norm where it is longer: a row that is about to tip over cannot drown the others. 0: never,
+  // gradients are those of the loss.
+  NRU_OPTION(double, state_gradient_limit, 0.0);
 };
 
 // What the base class needs of the options, whatever the cell.
@@ -77,11 +81,12 @@ struct LayerSettings {
   double dropout = 0;
   bool batch_first = false;
   Backend backend = Backend::fused;
+  double state_gradient_limit = 0;
 
   template <class Derived>
   static LayerSettings from(const LayerOptions<Derived>& o) {
-    return {o.input_size(), o.hidden_size(), o.num_layers(),
-            o.dropout(),    o.batch_first(), o.backend()};
+    return {o.input_size(),  o.hidden_size(), o.num_layers(),          o.dropout(),
+            o.batch_first(), o.backend(),     o.state_gradient_limit()};
   }
 };
 
@@ -130,6 +135,7 @@ class LayerImpl : public torch::nn::Module {
 
   const LayerSettings& settings() const { return settings_; }
   void set_backend(Backend backend) { settings_.backend = backend; }
+  void set_state_gradient_limit(double limit);
   const std::vector<std::string>& state_names() const { return state_names_; }
   Weights weights(std::int64_t layer) const;
 

@@ -239,7 +239,13 @@ class Layer(nn.Module):
 
 
 # Options that every layer has, with their defaults.
-_COMMON = {"num_layers": 1, "dropout": 0.0, "batch_first": False, "backend": "fused"}
+_COMMON = {
+    "num_layers": 1,
+    "dropout": 0.0,
+    "batch_first": False,
+    "backend": "fused",
+    "state_gradient_limit": 0.0,
+}
 # Where the parameters are made, as in torch's own layers.
 _FACTORY = ("device", "dtype")
 
@@ -257,6 +263,8 @@ Arguments:
     batch_first: x is [B, T, input_size] instead of [T, B, input_size]
     backend: "fused" (the kernels, where there are any for the device and type) or "reference" (the
         same equations in torch's operations)
+    state_gradient_limit: in backward passes, the largest norm of what a step sends back to a row's
+        state before it; 0 for no limit
     device, dtype: of the parameters
 """
 

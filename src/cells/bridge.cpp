@@ -78,7 +78,7 @@ class CpuRunner : public Runner<T> {
 template <class T>
 std::unique_ptr<Runner<T>> make_runner(const FusedCall& call, const Tensor& x) {
   if constexpr (std::is_same_v<T, float>) {
-    if (x.is_cuda()) return make_cuda_runner(call.float_program, x.device());
+    if (x.is_cuda()) return make_cuda_runner(call, x.device());
   }
   return std::make_unique<CpuRunner<T>>(program_of<T>(call));
 }
@@ -138,6 +138,7 @@ variable_list backward(Stash& stash, const variable_list& inputs, const variable
   g.input = to[0];
   g.initial = to.data() + 1;
   g.parameters = to.data() + 1 + states;
+  g.state_limit = stash.call.state_gradient_limit;
   stash.runner<T>()->backward(pointers.inputs, g);
   return results;
 }

@@ -21,6 +21,7 @@ struct FusedCall {
   // The same computation in torch operations: used when a derivative of the derivative is asked
   // for.
   std::function<torch::autograd::variable_list(const torch::autograd::variable_list&)> reference;
+  double state_gradient_limit = 0;  // SequenceGradients::state_limit
 };
 
 // Why tensors like x cannot go through the kernels of this program; empty: they can.

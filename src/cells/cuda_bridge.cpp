@@ -22,13 +22,14 @@ void release(void* memory) { c10::cuda::CUDACachingAllocator::raw_delete(memory)
 
 class CudaRunner : public Runner<float> {
  public:
-  CudaRunner(std::shared_ptr<const kernels::Program<float>> program, torch::Device device)
+  CudaRunner(const FusedCall& call, torch::Device device)
       : device_(device), stream_(c10::cuda::getCurrentCUDAStream(device.index()).stream()) {
     const Scope scope(*this);
     cuda::SequenceOptions options;
     options.stream = stream_;
     options.tf32 = at::globalContext().allowTF32CuBLAS();
-    sequence_ = std::make_unique<cuda::Sequence>(std::move(program), options);
+    options.whole_sequence = call.state_gradient_limit == 0;
+    sequence_ = std::make_unique<cuda::Sequence>(call.float_program, options);
   }
 
   void forward(const kernels::SequenceInputs<float>& inputs,
@@ -69,9 +70,8 @@ std::string no_cuda_kernels_for(const kernels::Program<float>& program) {
                      program.cell.empty() ? "of this layer" : program.cell);
 }
 
-std::unique_ptr<Runner<float>> make_cuda_runner(
-    std::shared_ptr<const kernels::Program<float>> program, torch::Device device) {
-  return std::make_unique<CudaRunner>(std::move(program), device);
+std::unique_ptr<Runner<float>> make_cuda_runner(const FusedCall& call, torch::Device device) {
+  return std::make_unique<CudaRunner>(call, device);
 }
 
 }  // namespace nru
@@ -88,9 +88,8 @@ std::string no_cuda_kernels_for(const kernels::Program<float>&) {
 #endif
 }
 
-std::unique_ptr<Runner<float>> make_cuda_runner(
-    std::shared_ptr<const kernels::Program<float>> program, torch::Device) {
-  throw std::logic_error(no_cuda_kernels_for(*program));
+std::unique_ptr<Runner<float>> make_cuda_runner(const FusedCall& call, torch::Device) {
+  throw std::logic_error(no_cuda_kernels_for(*call.float_program));
 }
 
 }  // namespace nru

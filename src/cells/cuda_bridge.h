@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 
+#include "cells/bridge.h"
 #include "cells/runner.h"
 #include "kernels/program.h"
 
@@ -21,7 +22,6 @@ std::string no_cuda_kernels_for(const kernels::Program<float>& program);
 
 // Throws std::logic_error where no_cuda_kernels_for() has a reason. Products use TF32 where torch
 // was told that its own may (at::globalContext().allowTF32CuBLAS()).
-std::unique_ptr<Runner<float>> make_cuda_runner(
-    std::shared_ptr<const kernels::Program<float>> program, torch::Device device);
+std::unique_ptr<Runner<float>> make_cuda_runner(const FusedCall& call, torch::Device device);
 
 }  // namespace nru

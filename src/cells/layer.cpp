@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "cells/bridge.h"
 #include "cells/checks.h"
 #include "cells/functional.h"
@@ -16,6 +18,20 @@ namespace nru {
 using torch::Tensor;
 
 namespace {
+
+// The same values; in a backward pass rows [B,.] of their gradients, over all parts together, are
+// scaled down to norm `limit` where they are longer.
+std::vector<Tensor> limit_gradient(const std::vector<Tensor>& parts, double limit) {
+  std::vector<std::int64_t> widths;
+  for (const Tensor& part : parts) widths.push_back(part.size(1));
+  const Tensor joined = torch::cat(parts, 1);
+  if (!joined.requires_grad()) return parts;
+  joined.register_hook([limit](const Tensor& gradient) {
+    const Tensor norm = gradient.to(torch::kDouble).norm(2, 1, /*keepdim=*/true);
+    return gradient * torch::where(norm > limit, limit / norm, torch::ones_like(norm)).to(gradient);
+  });
+  return joined.split_with_sizes(widths, 1);
+}
 
 std::string shape_of(const Tensor& t) { return fmt::format("[{}]", fmt::join(t.sizes(), ", ")); }
 
@@ -44,6 +60,18 @@ void LayerImpl::check_settings(const LayerSettings& settings) {
   if (!(settings.dropout >= 0 && settings.dropout < 1)) {
     throw Error(fmt::format("dropout must be in [0, 1), got {}", settings.dropout));
   }
+  const double limit = settings.state_gradient_limit;
+  if (!(limit >= 0 && std::isfinite(limit))) {
+    throw Error(fmt::format(
+        "state_gradient_limit must be a number above 0, or 0 for no limit, got {}", limit));
+  }
+}
+
+void LayerImpl::set_state_gradient_limit(double limit) {
+  LayerSettings settings = settings_;
+  settings.state_gradient_limit = limit;
+  check_settings(settings);
+  settings_ = settings;
 }
 
 // The programs of the stacked layers, and what they say about state and parameters.
@@ -209,9 +237,11 @@ LayerImpl::LayerRun LayerImpl::run_reference(const std::vector<Tensor>& paramete
                                              const Tensor& lengths,
                                              std::vector<std::vector<Tensor>>* all_states) const {
   const Weights weights(parameter_names_, parameters);
+  const double limit = settings_.state_gradient_limit;
   std::vector<Tensor> state = initial, outputs;
   for (std::int64_t t = 0; t < x.size(0); ++t) {
-    StepValues values = reference_step(x[t], state, weights);
+    StepValues values = reference_step(
+        x[t], limit > 0 ? limit_gradient(state, limit) : state, weights);
     if (lengths.defined()) {
       const Tensor active = (lengths > t).unsqueeze(1);  // [B,1]
       values.output = torch::where(active, values.output, torch::zeros_like(values.output));
@@ -236,7 +266,8 @@ LayerImpl::LayerRun LayerImpl::run_layer(std::int64_t layer, const std::vector<T
   // The call outlives this function inside the autograd graph, hence the strong reference to the
   // module.
   const auto self = std::dynamic_pointer_cast<const LayerImpl>(shared_from_this());
-  FusedCall call{kernels_[layer].float_program, kernels_[layer].double_program, lengths, nullptr};
+  FusedCall call{kernels_[layer].float_program, kernels_[layer].double_program, lengths, nullptr,
+                 settings_.state_gradient_limit};
   call.reference = [self, lengths, states](const torch::autograd::variable_list& in) {
     const LayerRun run = self->run_reference({in.begin() + 1 + states, in.end()}, in[0],
                                              {in.begin() + 1, in.begin() + 1 + states}, lengths);

@@ -69,6 +69,10 @@ struct Cell<NRUOptions> : CellOf<NRUOptions> {
           "with write_scale = 0 ReLU heads would never learn to write: their gradient at 0 is 0; "
           "choose a small write_scale, such as 0.1");
     }
+    if (!(o.write_limit() >= 0 && std::isfinite(o.write_limit()))) {
+      throw Error(fmt::format("write_limit must be a number above 0, or 0 for no limit, got {}",
+                              o.write_limit()));
+    }
     const std::int64_t factor = o.direction() == N::Direction::shared ? o.heads() : 1;
     if (o.direction() == N::Direction::full || is_square(factor * o.memory_size())) return;
     throw Error(
@@ -92,7 +96,7 @@ struct Cell<NRUOptions> : CellOf<NRUOptions> {
     o.memory_update(text("memory_update") == "multiply" ? N::MemoryUpdate::multiply
                                                         : N::MemoryUpdate::add);
     o.heads_see_input(get<bool>(map, "heads_see_input")).layer_norm(get<bool>(map, "layer_norm"));
-    o.write_scale(get<double>(map, "write_scale"));
+    o.write_scale(get<double>(map, "write_scale")).write_limit(get<double>(map, "write_limit"));
   }
 
   template <class T>
@@ -111,6 +115,7 @@ struct Cell<NRUOptions> : CellOf<NRUOptions> {
     s.layer_norm = o.layer_norm();
     s.authors_overflow = o.overflow() == N::Overflow::authors;
     s.multiply_memory = o.memory_update() == N::MemoryUpdate::multiply;
+    s.write_limit = o.write_limit();
     return kernels::nru_program<T>(s);
   }
 
@@ -133,7 +138,11 @@ struct Cell<NRUOptions> : CellOf<NRUOptions> {
   StepValues step(const Tensor& x, const Tensors& state, const Weights& w) const {
     const Tensor &h_prev = state[0], &m_prev = state[1];  // [B,H], [B,M]
     const bool relu = options.head_activation() == N::HeadActivation::relu;
-    const auto f = [relu](const Tensor& t) { return relu ? t.relu() : t; };
+    const double limit = options.write_limit();
+    const auto f = [=](const Tensor& t) {
+      const Tensor strength = relu ? t.relu() : t;
+      return limit > 0 ? strength.clamp(-limit, limit) : strength;
+    };
 
     Tensor a = torch::linear(torch::cat({x, h_prev, m_prev}, 1), w("weight"), w("bias"));
     if (options.layer_norm())
@@ -205,6 +214,10 @@ const CellRegistrar registrar(cell_row<NRUImpl>({
                 {"write_scale",
                  1.0,
                  "factor of alpha's and beta's initial weights; 0 for long sequences",
+                 {}},
+                {"write_limit",
+                 0.0,
+                 "alpha and beta are cut off at plus and minus this, such as 4; 0 for no limit",
                  {}}},
     .sizes = {{"copy",
                {{"hidden_size", std::int64_t{80}},

@@ -25,6 +25,7 @@ struct NruShape {
   bool authors_overflow =
       false;  // a head whose norm overflows float32 writes nothing, as in the published runs
   bool multiply_memory = false;  // m = m' * sum instead of m' + sum, from m = 1
+  double write_limit = 0;        // |alpha| and |beta| are cut off at this; 0: never
   bool general_write = false;    // never use the factored write: for tests and comparisons
 
   int rank() const;  // r = sqrt(heads * memory), shared direction; throws if it is not an integer
@@ -32,6 +33,8 @@ struct NruShape {
   int head_outputs() const { return 2 * heads + 2 * direction_size(); }
   // heads divides rank(): every write that is added is of rank one (linear) or two (ReLU)
   bool factored_write() const;
+  // What the whole-sequence kernels of a GPU are written for.
+  bool plain() const { return factored_write() && !layer_norm && write_limit == 0; }
 };
 
 // Parameters: weight [H, I+H+M] over [x; h'; m'], bias [H], (norm_weight [H], norm_bias [H]),

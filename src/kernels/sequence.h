@@ -44,6 +44,10 @@ struct SequenceGradients {
   T* const* parameters = nullptr;  // by parameter
   T* input = nullptr;              // [T, B, I]
   T* const* initial = nullptr;     // by state part: [B, width]
+  // What a step sends back to the state before it is, for each row, scaled down to this norm (over
+  // all parts together) where it is longer; 0: never. A row that is about to tip over then cannot
+  // drown all others: the gradients are no longer those of the loss.
+  double state_limit = 0;
 };
 
 // Output layer and softmax cross-entropy: loss = scale * sum over positions of weight * -log

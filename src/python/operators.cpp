@@ -71,6 +71,7 @@ FunctionalLayer parse_layer(const std::string& settings) {
   common.dropout = given.at("dropout").get<double>();
   common.batch_first = given.at("batch_first").get<bool>();
   common.backend = backend_named(given.at("backend").get<std::string>());
+  common.state_gradient_limit = given.at("state_gradient_limit").get<double>();
   OptionMap options;
   for (const auto& [key, value] : given.at("options").items()) options[key] = from_json(key, value);
   return FunctionalLayer(given.at("cell").get<std::string>(), common, options);

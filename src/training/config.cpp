@@ -37,6 +37,7 @@ const std::map<std::string, Range> kRanges = {
     {"threads", {0, 4096, "1 to 4096, or 0 for all cores"}},
     {"learning_rate", {DBL_MIN, 1e3, "a number above 0, such as 0.001"}},
     {"clip_norm", {0, 1e30, "a number above 0, or 0 for no clipping"}},
+    {"clip_state", {0, 1e30, "a number above 0, or 0 for no limit"}},
     {"adam_beta2", {0, 0.9999999, "0 to 0.9999999, such as 0.999"}},
     {"anneal", {0, 1, "0 for none, or up to 1, such as 0.5"}},
     {"average", {0, 0.999999, "0 for none, or up to 0.999999, such as 0.999"}},

@@ -52,6 +52,7 @@ class CudaEngine : public Engine {
   std::string device() const override { return fmt::format("cuda ({})", cuda::device_name()); }
 
   CudaNetwork& network() { return network_; }
+  using Engine::row_limit;
   // The first state part that is not the output, -1: there is none.
   int memory_part() const {
     const auto found = std::find(is_output().begin(), is_output().end(), false);
@@ -69,7 +70,7 @@ class CudaEngine : public Engine {
   StepOutcome train(const Batch& batch, const CarriedState& initial, CarriedState& final) override {
     const cuda::Unrecorded unrecorded;
     const auto call = begin(batch, initial);
-    network_.train(call.batch, call.initial, call.state.parts());
+    network_.train(call.batch, call.initial, call.state.parts(), row_limit(batch.rows));
     const StepOutcome o = outcome(network_.sequence().result());
     cuda::download(network_.gradients(), bytes(), flat_->gradients(), network_.stream());
     final = call.state.get();
@@ -297,7 +298,7 @@ class CudaUpdater : public Updater {
         initial.push_back(fresh ? nullptr : final[p]);
       }
     }
-    network_->train(batch, initial, final);
+    network_->train(batch, initial, final, engine_->row_limit(shape.rows));
     if (state_) state_->mend(engine_->state_limit());
     adam_.update(network_->gradients(), network_->sequence().device_result().loss,
                  {network_->values(), m_.data(), v_.data(), v_max_.data(), average_.data()},

@@ -103,9 +103,10 @@ kernels::Readout<float> CudaNetwork::readout(const tasks::DeviceBatch& batch) {
 }
 
 void CudaNetwork::train(const tasks::DeviceBatch& batch, const std::vector<const float*>& initial,
-                        const std::vector<float*>& final) {
+                        const std::vector<float*>& final, double state_limit) {
   kernels::SequenceGradients<float> g;
   g.parameters = parameter_gradients_.data();
+  g.state_limit = state_limit;
   const cuda::Steps steps{0, batch.shape.steps, batch.shape.rows, nullptr};
   if (embedding_width_ > 0) {
     g.input = embedded_gradient_.require(static_cast<std::size_t>(steps.rows()) * embedding_width_);

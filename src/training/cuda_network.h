@@ -33,9 +33,9 @@ class CudaNetwork {
   CudaNetwork(const Model& model, const FlatParameters& flat, bool tf32 = false);
 
   // Loss and gradients, or loss and predictions ([T,B], null: none), of a batch; queued. `initial`
-  // and `final`: by state part, or empty.
+  // and `final`: by state part, or empty. state_limit: SequenceGradients's.
   void train(const tasks::DeviceBatch& batch, const std::vector<const float*>& initial,
-             const std::vector<float*>& final);
+             const std::vector<float*>& final, double state_limit = 0);
   void evaluate(const tasks::DeviceBatch& batch, const std::vector<const float*>& initial,
                 const std::vector<float*>& final, std::int32_t* predictions);
 

@@ -60,6 +60,8 @@ class Engine {
   // begins anew: it would spoil every later batch.
   float state_limit() const { return state_limit_; }
   void set_state_limit(float limit) { state_limit_ = limit; }
+  // RunConfig::clip_state.
+  void set_clip_state(double limit) { clip_state_ = limit; }
   // What evaluate() would start this batch from.
   CarriedState evaluation_start(const tasks::Batch& batch) const {
     return start(batch, evaluation_);
@@ -74,6 +76,9 @@ class Engine {
   virtual StepOutcome predict(const tasks::Batch& batch, const CarriedState& initial,
                               CarriedState& final, std::vector<std::int32_t>* predictions) = 0;
 
+  // SequenceGradients::state_limit for a batch of so many rows, whose loss is the mean of theirs.
+  double row_limit(int rows) const { return clip_state_ / rows; }
+
   // What the sequence kernels report, in the words of training.
   StepOutcome outcome(const kernels::SequenceResult& result) const;
 
@@ -84,6 +89,7 @@ class Engine {
   std::vector<bool> is_output_;
   std::vector<float> initial_;  // by state part: where it begins
   float state_limit_ = std::numeric_limits<float>::max();
+  double clip_state_ = 0;
   CarriedState training_, evaluation_, next_;
 };
 

@@ -41,6 +41,7 @@ class FusedEngine : public Engine {
     const auto to = write_pointers(batch, final);
     kernels::SequenceGradients<float> gradients;
     gradients.parameters = gradients_.data();
+    gradients.state_limit = row_limit(batch.rows);
     if (embedding_) {
       embedded_gradient_.resize(batch.symbols.size() * embedding_width());
       gradients.input = embedded_gradient_.data();

@@ -15,6 +15,7 @@ class ReferenceEngine : public Engine {
  protected:
   StepOutcome train(const Batch& batch, const CarriedState& initial, CarriedState& final) override {
     std::fill_n(gradients_, count_, 0.0f);
+    model_->layer()->set_state_gradient_limit(row_limit(batch.rows));
     torch::Tensor loss;
     const StepOutcome o = run(batch, initial, final, nullptr, &loss);
     loss.backward();

@@ -73,6 +73,7 @@ Setup::Setup(const RunConfig& c)
       parameters(*model),
       engine(engine_of(c, model, parameters)) {
   if (c.recover) engine->set_state_limit(kCarriedLimit);
+  engine->set_clip_state(c.clip_state);
 }
 
 std::int64_t Setup::total_updates() const {

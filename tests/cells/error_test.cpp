@@ -72,6 +72,12 @@ TEST(Sizes, MustBePositive) {
   EXPECT_ERROR(NRU(NRUOptions(3, 5).write_scale(-0.5)), HasSubstr("write_scale"),
                HasSubstr("-0.5"));
   EXPECT_ERROR(NRU(NRUOptions(3, 5).write_scale(std::nan(""))), HasSubstr("write_scale"));
+  EXPECT_ERROR(NRU(NRUOptions(3, 5).write_limit(-0.5)), HasSubstr("write_limit"),
+               HasSubstr("-0.5"));
+  EXPECT_ERROR(NRU(NRUOptions(3, 5).write_limit(INFINITY)), HasSubstr("write_limit"));
+  EXPECT_ERROR(NRU(NRUOptions(3, 5).state_gradient_limit(-1)), HasSubstr("state_gradient_limit"));
+  EXPECT_ERROR(NRU(NRUOptions(3, 5))->set_state_gradient_limit(std::nan("")),
+               HasSubstr("state_gradient_limit"));
   EXPECT_ERROR(
       NRU(NRUOptions(3, 5).write_scale(0).head_activation(NRUOptions::HeadActivation::relu)),
       HasSubstr("ReLU heads"), HasSubstr("0.1"));

@@ -143,6 +143,32 @@ TEST_P(Gradients, FusedEqualsReference) {
   }
 }
 
+// Limited gradients have no loss that differences could be taken of: the equations in torch's
+// operations say what they are.
+TEST_P(Gradients, LimitedFusedEqualsReference) {
+  bool any_limited = false;
+  for (const Setting& s : settings()) {
+    SCOPED_TRACE(s.name);
+    const auto fused = layer(Backend::fused, s.shape);
+    const auto reference = layer(Backend::reference, s.shape);
+    Problem problem(*fused, s.shape, s.through, 3);
+    const Results unlimited = run(*fused, problem);
+    for (const double limit : {0.3, 1e6}) {
+      for (const auto& made : {fused, reference}) made->set_state_gradient_limit(limit);
+      const Results expected = run(*reference, problem), got = run(*fused, problem);
+      expect_close(got.values, unlimited.values, 0);
+      expect_close(got.gradients, expected.gradients, 1e-10);
+      if (limit == 1e6) {
+        expect_close(got.gradients, unlimited.gradients, 0);
+        continue;
+      }
+      for (std::size_t i = 0; i < got.gradients.size(); ++i)
+        any_limited |= !torch::equal(got.gradients[i].value, unlimited.gradients[i].value);
+    }
+  }
+  EXPECT_TRUE(any_limited);
+}
+
 // Where the initial state is zero the kernels may skip work.
 TEST_P(Gradients, FusedEqualsReferenceFromTheZeroState) {
   const Shape shape{4, 3};

@@ -81,6 +81,38 @@ TEST_P(NruWrite, EachHeadWritesAUnitVector) {
   }
 }
 
+TEST_P(NruWrite, StrengthsAreCutOffAtTheLimit) {
+  for (const auto& [k, m] : kSizes) {
+    const NRUOptions o = NRUOptions(3, 5).heads(k).memory_size(m);
+    std::vector<double> alpha(k, 0.25), beta(k, -7.0), cut_alpha = alpha, cut_beta(k, -0.5);
+    alpha[0] = 3;
+    cut_alpha[0] = 0.5;
+    NRU limited = layer(NRUOptions(o).write_limit(0.5), alpha, beta);
+    NRU cut = layer(o, cut_alpha, cut_beta);
+    EXPECT_TRUE(torch::equal(changes(limited), changes(cut))) << "k = " << k << ", m = " << m;
+
+    Problem p(*limited, {4, 3}, Through::both, 3);
+    const Tensor bias = limited->weights(0)("head_bias");
+    const Tensor g = torch::autograd::grad({p.loss(*limited)}, {bias})[0];
+    for (std::int64_t i = 0; i < 2 * k; ++i)
+      EXPECT_EQ(g[i].item<double>() == 0, i == 0 || i >= k) << "strength " << i;
+  }
+}
+
+// Whatever the weights and the state, a step changes no entry of the memory by more than the limit
+// times both sides' directions, which are of L5 norm one.
+TEST_P(NruWrite, IsBoundedByItsLimit) {
+  const NRUOptions o = NRUOptions(3, 5).memory_size(16).heads(4).backend(GetParam());
+  NRU limited(NRUOptions(o).write_limit(0.25)), unlimited(o);
+  for (NRU* made : {&limited, &unlimited}) {
+    (*made)->to(torch::kDouble);
+    set_weights(**made, 5, /*gain=*/20);
+  }
+  EXPECT_LE(largest(changes(limited, 50)), 2 * 0.25);
+  EXPECT_GT(largest(changes(limited, 50)), 0.25);
+  EXPECT_GT(largest(changes(unlimited, 50)), 1e6);
+}
+
 TEST_P(NruWrite, SumAndMeanAgreeForOneHead) {
   for (const Direction direction : {Direction::shared, Direction::full}) {
     const NRUOptions o = NRUOptions(3, 5).heads(1).memory_size(9).direction(direction);

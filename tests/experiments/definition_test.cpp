@@ -273,7 +273,7 @@ TEST(Paper, IsAllThere) {
                           "copy-variable-200", "denoise-100", "forgetting", "gradient-norm",
                           "memory-map", "memory-size", "multiplicative", "psmnist", "random-labels",
                           "ranking", "sensitivity", "stability", "beyond-char-ptb", "beyond-copy",
-                          "beyond-lags", "beyond-long", "beyond-psmnist"));
+                          "beyond-lags", "beyond-long", "beyond-psmnist", "beyond-stable"));
   EXPECT_THAT(plan(find_experiment(experiments, "copy-100"), {}), SizeIs(30));
   EXPECT_THAT(plan(find_experiment(experiments, "sensitivity"), {}), SizeIs(9));
   for (const Experiment& e : experiments) {

@@ -114,6 +114,33 @@ TEST(CudaCalls, FirstStepEqualsWeightsOfZero) {
 }
 
 // More steps than a window holds: the state goes from window to window, and memory does not grow.
+// Whole-sequence kernels do not limit: training with a limit goes step by step, and a backward pass
+// behind their forward pass is refused.
+TEST(CudaCalls, GradientsOfTheStateAreLimitedAsOnTheCpu) {
+  NRU_NEEDS_CUDA_DEVICE();
+  const Stream stream;
+  const RunCase run{"", 12, 7, false, true};
+  for (const CellCase& cell : cell_cases()) {
+    if (cell.nru() && cell.nru()->memory == 1) continue;
+    SCOPED_TRACE(cell.name);
+    SequenceData<float> device(cell, run, 0.2), host = device;
+    device.state_limit = host.state_limit = 0.01;
+    kernels::Sequence<float> host_sequence(host.program, 1);
+    host.train(host_sequence);
+    Sequence sequence(device.program, {.stream = stream.handle()});
+    train(device, sequence, stream.handle());
+    for (std::size_t p = 0; p < host.parameters.size(); ++p) {
+      EXPECT_LT(relative_distance(device.parameter_gradients[p], host.parameter_gradients[p]),
+                1e-4 * cell.looseness)
+          << host.program->parameters[p].name;
+    }
+    forward(device, sequence, stream.handle(), true);
+    if (path_of(*device.program, run.batch) != "generic") {
+      EXPECT_THROW(forward_backward(device, sequence, stream.handle()), Error);
+    }
+  }
+}
+
 TEST(CudaCalls, WindowsJoin) {
   NRU_NEEDS_CUDA_DEVICE();
   const Stream stream;

@@ -141,6 +141,9 @@ TEST(CudaPaths, WhatNoDesignTakesIsGeneric) {
   for (bool NruShape::*option :
        {&NruShape::layer_norm, &NruShape::multiply_memory, &NruShape::general_write})
     EXPECT_EQ(path({"", with(copy, option)}), "generic");
+  NruShape limited = copy;
+  limited.write_limit = 4;
+  EXPECT_EQ(path({"", limited}), "generic");
   EXPECT_EQ(path({"", nru_of(200, 1000, 2500, 4)}), "generic");
   EXPECT_EQ(path({"", nru_of(4, 9, 4, 9)}), "generic");  // heads that straddle rows
   EXPECT_EQ(path({"", EurnnShape{.input = 10, .hidden = 1025}}), "generic");

@@ -178,6 +178,30 @@ TEST(SequenceCalls, StatesStandStillBehindTheLength) {
   }
 }
 
+// One linear unit that doubles its state, h = x + 2 h' with all h positive: a gradient of one at the
+// last step doubles on its way back until the limit stops it.
+TEST(SequenceCalls, TheGradientOfTheStateIsLimited) {
+  const CellCase unit{"rnn", RnnShape{1, 1}};
+  const RunCase run{"", 5, 2, false, false};
+  SequenceData<double> data(unit, run);
+  data.parameters = {{1}, {2}, {0}};  // weights of x and h', bias
+  ASSERT_EQ(data.program->parameters.size(), 3u);
+  std::fill(data.dense.begin(), data.dense.end(), 1.0);
+  std::fill(data.output_gradient.begin(), data.output_gradient.end(), 0.0);
+  data.output_gradient[4 * 2] = 1;      // row 0, last step
+  data.output_gradient[4 * 2 + 1] = 8;  // row 1
+  for (auto& part : data.final_gradient) std::fill(part.begin(), part.end(), 0.0);
+  Sequence<double> sequence(data.program, 1);
+  data.forward(sequence, true);
+  data.state_limit = 5;
+  data.backward(sequence);
+  // [T, B]: the last step's own gradient is never limited, what it sends back is.
+  EXPECT_EQ(data.input_gradient, (std::vector<double>{5, 5, 5, 5, 4, 5, 2, 5, 1, 8}));
+  data.state_limit = 0;
+  data.backward(sequence);
+  EXPECT_EQ(data.input_gradient, (std::vector<double>{16, 128, 8, 64, 4, 32, 2, 16, 1, 8}));
+}
+
 TEST(SequenceCalls, OnlyKeepingGrowsWithTheSteps) {
   RunCase run{"", 40, 6, false, false}, longer = run;
   longer.steps = 400;

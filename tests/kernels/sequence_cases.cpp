@@ -96,6 +96,7 @@ SequenceGradients<T> SequenceData<T>::gradients(bool with_output) {
   g.parameters = parameter_gradient_table_.data();
   g.input = input_gradient.data();
   g.initial = initial_gradients.empty() ? nullptr : initial_gradient_table_.data();
+  g.state_limit = state_limit;
   return g;
 }
 

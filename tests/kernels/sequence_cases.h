@@ -119,6 +119,17 @@ inline const std::vector<CellCase>& cell_cases() {
                                                 .heads = 9,
                                                 .relu_heads = true,
                                                 .multiply_memory = true}},
+      // Limits that some strengths of the tables' networks exceed and others do not.
+      {"nru_limit",
+       NruShape{.input = 10, .hidden = 13, .memory = 64, .heads = 4, .write_limit = 0.2}},
+      {"nru_limit_relu", NruShape{.input = 6,
+                                  .hidden = 13,
+                                  .memory = 64,
+                                  .heads = 4,
+                                  .relu_heads = true,
+                                  .write_limit = 0.2}},
+      {"nru_limit_straddling",
+       NruShape{.input = 4, .hidden = 9, .memory = 4, .heads = 9, .write_limit = 0.2}},
       // The butterfly's sizes: all layers within a vector, across vectors, with and without
       // coordinates that have no partner. Near zero the derivative of the smooth modReLU,
       // 1 + b eps / (|z| + eps)^2, changes by b / eps^2 per unit of z: float gradients are that
@@ -226,6 +237,7 @@ struct SequenceData {
   std::vector<std::int32_t> targets;
   std::vector<float> weights;
   int first_step = 0;
+  double state_limit = 0;  // of the gradients
 
   std::vector<T> output;
   std::vector<std::vector<T>> states, final_state;

@@ -270,12 +270,13 @@ TEST_P(NruExtremes, DirectionsOfAnyLengthAreRight) {
 std::vector<double> clamped_write(const NruShape& shape, const std::vector<double>& heads) {
   const int k = shape.heads, m = shape.memory, r = shape.rank();
   const auto f = [&](double x) { return shape.relu_heads ? std::max(x, 0.0) : x; };
+  const double limit = shape.write_limit > 0 ? shape.write_limit : INFINITY;
   std::vector<double> sum(m);
   for (int side = 0; side < 2; ++side) {
     const double* p = heads.data() + 2 * k + side * 2 * r;
     for (int i = 0; i < k * m; ++i) {
       const double value = f(p[i / r] * p[r + i % r]) / 1e-12;
-      sum[i % m] += (side ? -1 : 1) * f(heads[side * k + i / m]) * value;
+      sum[i % m] += (side ? -1 : 1) * std::clamp(f(heads[side * k + i / m]), -limit, limit) * value;
     }
   }
   for (double& x : sum) x *= shape.sum_heads ? 1.0 : 1.0 / k;

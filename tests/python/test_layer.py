@@ -87,6 +87,20 @@ def test_backends_agree(cell):
     assert torch.equal(fused(x, state)[0], reference(x, state)[0])
 
 
+def test_limited_gradients_agree(cell):
+    x = random_input()
+
+    def gradients(**options):
+        layer = make_layer(cell, **options)
+        layer(x)[0].sum().backward()
+        return [p.grad for p in layer.parameters()]
+
+    limited = gradients(state_gradient_limit=0.01)
+    assert_same(limited, gradients(state_gradient_limit=0.01, backend="reference"), 1e-9)
+    assert any(not torch.equal(a, b) for a, b in zip(limited, gradients()))
+    assert_same(gradients(state_gradient_limit=1e9), gradients())
+
+
 def test_the_state_carries_on(cell):
     layer, x = make_layer(cell, num_layers=2), random_input()
     whole, last = layer(x)

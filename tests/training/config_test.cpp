@@ -275,6 +275,7 @@ TEST_F(Config, WrongTypesAndValuesOutOfRange) {
       {"learning_rate=nan", "learning_rate nan is not possible"},
       {"learning_rate=inf", "learning_rate inf is not possible"},
       {"clip_norm=-1", "clip_norm -1.0 is not possible"},
+      {"clip_state=-1", "clip_state -1.0 is not possible"},
       {"anneal=1.5", "anneal 1.5 is not possible; choose 0 for none, or up to 1, such as 0.5"},
       {"adam_beta2=1", "adam_beta2 1.0 is not possible; choose 0 to 0.9999999, such as 0.999"},
       {"average=1", "average 1.0 is not possible; choose 0 for none, or up to 0.999999"},

@@ -59,6 +59,8 @@ std::vector<Case> cases() {
   add("denoise", {"task=denoise", "lag=12"});
   add("denoise_all", {"task=denoise", "lag=12", "task_options.loss_all=true"});
   add("amsgrad", {"task=copy", "lag=5", "amsgrad=true", "clip_norm=0.05"});
+  add("clip_state", {"task=copy", "lag=5", "clip_state=0.01"});
+  add("write_limit", {"task=copy", "lag=5", "cell.write_limit=0.05"});
   add("beta2", {"task=copy", "lag=5", "adam_beta2=0.9"});
   add("anneal", {"task=copy", "lag=5", "updates=6", "anneal=0.8"});
   add("average", {"task=copy", "lag=5", "average=0.8"});

@@ -71,6 +71,31 @@ TEST_P(EveryCell, EmbeddedAndCarriedAsInTheReference) {
   }
 }
 
+// The limit of a row's gradient is of its own loss: the same in a batch of any size.
+TEST_P(EveryCell, ClippedStatesAsInTheReference) {
+  RunConfig config = small_copy(GetParam(), {"clip_state=0.005", "batch_size=3"});
+  Network fused(config);
+  config.clip_state = 0;
+  Network unclipped(config);
+  config.clip_state = 0.005;
+  config.backend = "reference";
+  Network reference(config);
+  const Batch batch = batch_of(fused, 0, Split::train);
+  double change = 0;
+  for (Network* network : {&fused, &unclipped, &reference}) network->engine->compute_gradients(batch);
+  for (const auto& entry : fused.parameters.entries()) {
+    const auto gradient = [&](Network& network) {
+      return torch::from_blob(network.parameters.gradients() + entry.offset, {entry.size});
+    };
+    const torch::Tensor expected = gradient(reference);
+    EXPECT_LT((gradient(fused) - expected).abs().max().item<double>(),
+              5e-5 * expected.abs().max().item<double>() + 1e-9)
+        << entry.name;
+    change = std::max(change, (gradient(unclipped) - expected).abs().max().item<double>());
+  }
+  EXPECT_GT(change, 1e-4) << "nothing was clipped";
+}
+
 // A window of 30 steps is two of 15 where the state goes on, and is not where it does not.
 TEST_P(EveryCell, TwoWindowsAreOne) {
   Network network(config_of({{"task", "copy"}, {"cell", GetParam()}, {"lag", "10"}}));

@@ -32,6 +32,10 @@
 // direction writes nothing; the authors' float32 code instead freezes the memory when |p q|^5
 // overflows (overflow = authors).
 //
+// write_limit cuts alpha and beta off: alpha <- min(max(alpha, -limit), limit), without gradient
+// outside. Whatever the weights, a step then changes the memory by a bounded amount, and it can grow
+// with the number of steps, but not exponentially. 0, as in the paper: no limit.
+//
 // memory_update = multiply has m = m' * c sum_i (alpha_i v_i - beta_i v~_i) instead. The authors'
 // code offers it with a memory that starts at zero, and so stays zero for ever; here the memory of
 // this variant starts at one (a state that the caller gives is taken as it is).
@@ -64,6 +68,7 @@ struct NRUOptions : LayerOptions<NRUOptions> {
   NRU_OPTION(bool, heads_see_input, false);
   NRU_OPTION(bool, layer_norm, false);  // on the pre-activation of h
   NRU_OPTION(double, write_scale, 1.0);
+  NRU_OPTION(double, write_limit, 0.0);
 };
 
 NRU_LAYER(NRU);

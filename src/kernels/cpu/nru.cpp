@@ -109,6 +109,42 @@ void general_backward(const GeneralSizes& s, const Rows<T>& rows) {
   }
 }
 
+// Cuts alpha and beta off at the limit, where they lie: whoever writes or goes back reads them there.
+template <class T>
+void limit_strengths(const NruShape& shape, const Rows<T>& rows) {
+  const T limit = static_cast<T>(shape.write_limit);
+  for (int r = 0; r < rows.count; ++r) {
+    T* strength = rows.current[kHeads] + r * rows.ld[kHeads];
+    for (int i = 0; i < 2 * shape.heads; ++i)
+      strength[i] = std::min(std::max(strength[i], -limit), limit);
+  }
+}
+
+// What was cut off does not move, and gets no gradient.
+template <class T>
+void limit_strengths_backward(const NruShape& shape, const Rows<T>& rows) {
+  const T limit = static_cast<T>(shape.write_limit);
+  for (int r = 0; r < rows.count; ++r) {
+    const T* strength = rows.current[kHeads] + r * rows.ld[kHeads];
+    T* d_strength = rows.d_pre + r * rows.ld[kHeads];
+    for (int i = 0; i < 2 * shape.heads; ++i)
+      if (!(std::abs(strength[i]) < limit)) d_strength[i] = 0;
+  }
+}
+
+// Puts the limit of the strengths around the heads' phase.
+template <class T>
+void limit_write(const NruShape& shape, Phase<T>& phase) {
+  phase.forward = [shape, write = phase.forward](const Rows<T>& rows) {
+    limit_strengths(shape, rows);
+    write(rows);
+  };
+  phase.backward = [shape, write = phase.backward](const Rows<T>& rows) {
+    write(rows);
+    limit_strengths_backward(shape, rows);
+  };
+}
+
 // Gives the heads' phase its pointwise functions and the sizes they need.
 template <class T>
 void choose_write(const NruShape& shape, Program<T>& p, Phase<T>& phase) {
@@ -174,6 +210,7 @@ Program<T> program(const NruShape& shape) {
   heads.segments.push_back({kM, true, head_weight, seen + H});
   heads.bias = head_weight + 1;
   choose_write(shape, p, heads);
+  if (shape.write_limit > 0) limit_write(shape, heads);
   p.phases = {hidden, heads};
   p.output = kH;
   return p;

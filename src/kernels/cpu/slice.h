@@ -73,6 +73,7 @@ class Slice {
   void backward_bulk_phases(const SliceCall<T>& call, int begin, int end);
   void backward_step(const SliceCall<T>& call, int step, int index, bool bulk);
   void backward_phase(const SliceCall<T>& call, int phase, int step, int index);
+  void limit_state_gradient(double limit);
   void accumulate_weights(const SliceCall<T>& call, int begin, int end);
   void store_input_gradient(const SliceCall<T>& call, int begin, int end);
   bool finished(const SequenceInputs<T>& inputs, int row, int step) const {

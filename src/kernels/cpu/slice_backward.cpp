@@ -4,6 +4,7 @@
 // reach the previous step. The pre-activation gradients of a chunk are kept, and its weight
 // gradients follow as deep products while the chunk's activations are still in cache.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "kernels/cpu/slice.h"
@@ -139,6 +140,24 @@ void Slice<T>::backward_phase(const SliceCall<T>& call, int index, int step, int
   }
 }
 
+// SequenceGradients::state_limit. In double: squares may leave the range of float.
+template <class T>
+void Slice<T>::limit_state_gradient(double limit) {
+  for (int r = 0; r < rows_; ++r) {
+    double sum = 0;
+    for (int part : states_) {
+      const T* g = gradient_[part].data() + r * ld_[part];
+      for (int j = 0; j < width(part); ++j) sum += static_cast<double>(g[j]) * g[j];
+    }
+    if (!(sum > limit * limit)) continue;
+    const T scale = static_cast<T>(limit / std::sqrt(sum));
+    for (int part : states_) {
+      T* g = gradient_[part].data() + r * ld_[part];
+      for (int j = 0; j < width(part); ++j) g[j] *= scale;
+    }
+  }
+}
+
 // A finished row takes part with gradient zero, so that it adds nothing to any weight, and gets its
 // own gradient back afterwards: the state it ended with is the state it had.
 template <class T>
@@ -164,6 +183,7 @@ void Slice<T>::backward_step(const SliceCall<T>& call, int step, int chunk_step,
   for (int p = static_cast<int>(program_->phases.size()); p-- > 0;) {
     if (program_->phases[p].recurrent) backward_phase(call, p, step, chunk_step);
   }
+  if (call.gradients->state_limit > 0) limit_state_gradient(call.gradients->state_limit);
   for (int r = 0; inputs.lengths && r < rows_; ++r) {
     if (!finished(inputs, r, step)) continue;
     for (int part : states_) {

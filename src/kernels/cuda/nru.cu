@@ -10,6 +10,7 @@
 #include "kernels/nru.h"
 
 #include "kernels/cuda/activation.h"
+#include "kernels/cuda/each.cuh"
 #include "kernels/cuda/nru_write.h"
 
 namespace nru::kernels::cuda {
@@ -47,6 +48,46 @@ DevicePhase write_phase(const NruShape& shape) {
           [=](const Rows<float>& rows, cudaStream_t s) { backward(sizes, write_rows(rows), s); }};
 }
 
+// Cuts alpha and beta off at the limit, where they lie: whoever writes or goes back reads them there.
+struct LimitStrengths {
+  float limit;
+  int ld;
+  float* heads;
+  __device__ void operator()(long long row, int i) const {
+    float* strength = heads + row * ld + i;
+    // As std::min and std::max on the CPU: NaN stays.
+    *strength = *strength < -limit ? -limit : *strength > limit ? limit : *strength;
+  }
+};
+
+// What was cut off does not move, and gets no gradient.
+struct LimitStrengthsBackward {
+  float limit;
+  int ld;
+  const float* heads;
+  float* d_heads;
+  __device__ void operator()(long long row, int i) const {
+    if (!(fabsf(heads[row * ld + i]) < limit)) d_heads[row * ld + i] = 0;
+  }
+};
+
+// Puts the limit of the strengths around the heads' phase.
+DevicePhase limited(const DevicePhase& phase, const NruShape& shape) {
+  const float limit = static_cast<float>(shape.write_limit);
+  const int strengths = 2 * shape.heads;
+  return {[=](const Rows<float>& rows, cudaStream_t stream) {
+            for_each("nru_limit", rows.count, strengths, stream,
+                     LimitStrengths{limit, rows.ld[kHeads], rows.current[kHeads]});
+            phase.forward(rows, stream);
+          },
+          [=](const Rows<float>& rows, cudaStream_t stream) {
+            phase.backward(rows, stream);
+            for_each("nru_limit_backward", rows.count, strengths, stream,
+                     LimitStrengthsBackward{limit, rows.ld[kHeads], rows.current[kHeads],
+                                            rows.d_pre});
+          }};
+}
+
 DeviceCell cell(const Program<float>& program) {
   const auto shape = std::any_cast<NruShape>(program.shape);
   Activation relu{kH, shape.hidden};
@@ -57,7 +98,8 @@ DeviceCell cell(const Program<float>& program) {
     relu.beta = kBeta;
     c.row_sums = {kGamma, kBeta};
   }
-  c.phases = {activation_phase(relu), write_phase(shape)};
+  const DevicePhase write = write_phase(shape);
+  c.phases = {activation_phase(relu), shape.write_limit > 0 ? limited(write, shape) : write};
   return c;
 }
 

@@ -87,7 +87,7 @@ class Rows final : public Persistent {
 
 std::unique_ptr<Persistent> make(const Program<float>& program, int batch) {
   const auto* shape = std::any_cast<NruShape>(&program.shape);
-  if (!shape || !shape->factored_write() || shape->layer_norm || batch > kMostRows) return nullptr;
+  if (!shape || !shape->plain() || batch > kMostRows) return nullptr;
   const int compiled = compiled_shape(*shape);
   if (compiled < 0 || shape->rank() > kMostRank) return nullptr;
   return std::make_unique<Rows>(program, *shape, compiled);

@@ -105,6 +105,27 @@ struct Enter {
   }
 };
 
+// A warp per row. In double: squares may leave the range of float.
+__global__ void limit_rows_kernel(const LimitedParts parts, double limit) {
+  after_previous();
+  const long long row = blockIdx.x;
+  double sum = 0;
+  for (int i = 0; i < parts.count; ++i) {
+    const LimitedPart& p = parts.part[i];
+    for (int j = threadIdx.x; j < p.width; j += 32) {
+      const double g = p.gradient[row * p.ld + j];
+      sum += g * g;
+    }
+  }
+  for (int d = 16; d > 0; d /= 2) sum += __shfl_xor_sync(kAllLanes, sum, d);
+  if (!(sum > limit * limit)) return;
+  const float scale = static_cast<float>(limit / sqrt(sum));
+  for (int i = 0; i < parts.count; ++i) {
+    const LimitedPart& p = parts.part[i];
+    for (int j = threadIdx.x; j < p.width; j += 32) p.gradient[row * p.ld + j] *= scale;
+  }
+}
+
 // Sums of columns in two rounds: of blocks of rows, then of the blocks.
 constexpr int kSumColumns = 32, kSumLanes = 8, kSumRows = 256;
 
@@ -198,6 +219,11 @@ void enter_step(const EnteringParts& parts, int step, int steps, int batch,
   int widest = 0;
   for (int i = 0; i < parts.count; ++i) widest = std::max(widest, parts.part[i].width);
   for_each("enter_step", batch, widest, stream, Enter{parts, step, steps, lengths});
+}
+
+void limit_rows(const LimitedParts& parts, int batch, double limit, cudaStream_t stream) {
+  launch("limit_rows", batch, parts.count, limit_rows_kernel, {dim3(batch), dim3(32)}, stream,
+         parts, limit);
 }
 
 std::size_t column_sums_scratch(int width, long long rows) {

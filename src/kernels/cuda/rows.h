@@ -73,6 +73,18 @@ struct EnteringParts {
 void enter_step(const EnteringParts& parts, int step, int steps, int batch,
                 const std::int64_t* lengths, cudaStream_t stream);
 
+// Rows of several parts, [batch, ld] each.
+struct LimitedPart {
+  float* gradient = nullptr;
+  int ld = 0, width = 0;
+};
+struct LimitedParts {
+  int count = 0;
+  LimitedPart part[kMaxStates];
+};
+// Scales each row down to this norm, over all parts together, where it is longer.
+void limit_rows(const LimitedParts& parts, int batch, double limit, cudaStream_t stream);
+
 // to[j] = sum over rows of from[row, j], in a fixed order. `scratch` holds column_sums_scratch()
 // values.
 std::size_t column_sums_scratch(int width, long long rows);

@@ -174,6 +174,16 @@ void Sequence::State::backward_phase(const SequenceCall& call, int index, int st
   }
 }
 
+// SequenceGradients::state_limit, for the state before the step in hand.
+void Sequence::State::limit_state_gradient(const SequenceCall& call) {
+  const double limit = call.gradients->state_limit;
+  if (!(limit > 0)) return;
+  LimitedParts parts;
+  if (states.size() > kMaxStates) throw Error("too many state parts to limit their gradient");
+  for (int p : states) parts.part[parts.count++] = {gradient_pointers[p], ld[p], width(p)};
+  limit_rows(parts, call.inputs->batch, limit, stream);
+}
+
 // The recurrence over all steps, on the path of the forward pass.
 void Sequence::State::backward_steps(const SequenceCall& call, int bulk_first) {
   const SequenceInputs<float>& inputs = *call.inputs;
@@ -183,8 +193,13 @@ void Sequence::State::backward_steps(const SequenceCall& call, int bulk_first) {
       for (int p = static_cast<int>(program->phases.size()); p-- > 0;) {
         if (program->phases[p].recurrent) backward_phase(call, p, step);
       }
+      limit_state_gradient(call);
     }
     return;
+  }
+  if (call.gradients->state_limit > 0) {
+    throw Error("whole-sequence kernels cannot limit the gradient of the state; make the sequence "
+                "with whole_sequence = false");
   }
   PersistentBackward whole;
   fill_persistent_call(call, {0, inputs.steps, inputs.batch, inputs.lengths}, &whole);

@@ -18,12 +18,16 @@ constexpr double kLargeProduct = 5e8;
 }  // namespace
 
 // The path of this call, kept for a backward pass and for further calls of its kind.
-void Sequence::State::choose(const SequenceInputs<float>& inputs) {
+void Sequence::State::choose(const SequenceCall& call) {
+  const SequenceInputs<float>& inputs = *call.inputs;
   const bool lengths = inputs.lengths != nullptr;
-  if (inputs.batch == path_batch && lengths == path_lengths) return;
+  const bool limited = call.gradients && call.gradients->state_limit > 0;
+  if (inputs.batch == path_batch && lengths == path_lengths && limited == path_limited) return;
   path_batch = inputs.batch;
   path_lengths = lengths;
-  const bool free = options.whole_sequence && options.step_products == StepProducts::automatic;
+  path_limited = limited;
+  const bool free =
+      options.whole_sequence && options.step_products == StepProducts::automatic && !limited;
   path = free ? choose_path(*program, inputs.batch, lengths) : ChosenPath{};
 }
 
@@ -319,7 +323,7 @@ void Sequence::State::forward(const SequenceCall& call, bool keep, bool measure)
   const int window = window_steps(inputs, keep);
   measured = measure;
   output_gradient_done = false;
-  choose(inputs);
+  choose(call);
   begin_forward(call, window, keep);
   int last = 0;  // slot of the newest state
   for (int begin = 0; begin < inputs.steps; begin += window) {

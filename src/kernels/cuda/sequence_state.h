@@ -46,7 +46,7 @@ struct Sequence::State {
   StepWeights weights;
   ChosenPath path;  // of the last call, and what it was chosen for
   int path_batch = 0;
-  bool path_lengths = false;
+  bool path_lengths = false, path_limited = false;
   Buffer<char> path_memory;  // PersistentCall::memory
   Buffer<float> derived;     // DeviceCell::derived
 
@@ -83,7 +83,7 @@ struct Sequence::State {
   float* at(int part, int slot, int batch) {
     return storage[part].data() + static_cast<std::size_t>(slot) * batch * ld[part];
   }
-  void choose(const SequenceInputs<float>& inputs);
+  void choose(const SequenceCall& call);
   int window_steps(const SequenceInputs<float>& inputs, bool keep) const;
   Rows<float> rows_at(const SequenceCall& call, int slot, long long count);
   bool in_tiles(const StepProduct& product, int batch) const;
@@ -109,6 +109,7 @@ struct Sequence::State {
   void backward_bulk_phases(const SequenceCall& call, int first);
   void enter(const SequenceCall& call, int step, int bulk_first);
   void backward_phase(const SequenceCall& call, int phase, int step);
+  void limit_state_gradient(const SequenceCall& call);
   void backward_steps(const SequenceCall& call, int bulk_first);
   void weight_gradients(const SequenceCall& call, int bulk_first);
   void form_product(const OuterGroup& group);
