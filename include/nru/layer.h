@@ -69,9 +69,9 @@ struct LayerOptions {
   NRU_OPTION(double, dropout, 0.0);      // between stacked layers, in training mode
   NRU_OPTION(bool, batch_first, false);  // [B,T,F] instead of [T,B,F]
   NRU_OPTION(Backend, backend, Backend::fused);
-  // In backward passes, what a step sends back to the state before it is, row by row, scaled down to
-  // this norm where it is longer: a row that is about to tip over cannot drown the others. 0: never,
-  // gradients are those of the loss.
+  // In backward passes, what a step sends back to the state before it is, row by row, scaled down
+  // to this norm where it is longer: a row that is about to tip over cannot drown the others. 0:
+  // never, gradients are those of the loss.
   NRU_OPTION(double, state_gradient_limit, 0.0);
 };
 

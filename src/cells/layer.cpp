@@ -240,8 +240,8 @@ LayerImpl::LayerRun LayerImpl::run_reference(const std::vector<Tensor>& paramete
   const double limit = settings_.state_gradient_limit;
   std::vector<Tensor> state = initial, outputs;
   for (std::int64_t t = 0; t < x.size(0); ++t) {
-    StepValues values = reference_step(
-        x[t], limit > 0 ? limit_gradient(state, limit) : state, weights);
+    StepValues values =
+        reference_step(x[t], limit > 0 ? limit_gradient(state, limit) : state, weights);
     if (lengths.defined()) {
       const Tensor active = (lengths > t).unsqueeze(1);  // [B,1]
       values.output = torch::where(active, values.output, torch::zeros_like(values.output));

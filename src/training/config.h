@@ -64,7 +64,7 @@ struct RunConfig {
   std::string precision = "float32";  // of large products on a GPU: float32 | tf32
   double learning_rate = 1e-3;
   double clip_norm = 1.0;  // 0: no clipping
-  double clip_state = 0;   // largest gradient of a row's own loss for its state, at any step; 0: any
+  double clip_state = 0;   // largest norm of a row's gradient for its state, at any step; 0: any
   bool amsgrad = false;
   double adam_beta2 = 0.999;  // decay of the second moments
   double anneal = 0;     // share of the run, at its end, over which the step size falls to zero

@@ -43,8 +43,7 @@ const std::vector<RunKey>& table() {
       {"learning_rate", &RunConfig::learning_rate, "Adam's step size"},
       {"clip_norm", &RunConfig::clip_norm, "largest global gradient norm, 0 for no clipping"},
       {"clip_state", &RunConfig::clip_state,
-       "largest norm, at any step, of the gradient of a sequence's loss for its state, such as 0.1; 0 "
-       "for no limit"},
+       "largest norm of a sequence's gradient for its state, at any step, such as 0.1; 0 for any"},
       {"amsgrad", &RunConfig::amsgrad, "Adam with the maximum of the second moments"},
       {"adam_beta2", &RunConfig::adam_beta2,
        "decay of Adam's second moments; 0.99 forgets old gradients ten times as fast"},

@@ -52,7 +52,6 @@ class CudaEngine : public Engine {
   std::string device() const override { return fmt::format("cuda ({})", cuda::device_name()); }
 
   CudaNetwork& network() { return network_; }
-  using Engine::row_limit;
   // The first state part that is not the output, -1: there is none.
   int memory_part() const {
     const auto found = std::find(is_output().begin(), is_output().end(), false);

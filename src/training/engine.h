@@ -62,6 +62,8 @@ class Engine {
   void set_state_limit(float limit) { state_limit_ = limit; }
   // RunConfig::clip_state.
   void set_clip_state(double limit) { clip_state_ = limit; }
+  // SequenceGradients::state_limit for a batch of so many rows, whose loss is the mean of theirs.
+  double row_limit(int rows) const { return clip_state_ / rows; }
   // What evaluate() would start this batch from.
   CarriedState evaluation_start(const tasks::Batch& batch) const {
     return start(batch, evaluation_);
@@ -75,9 +77,6 @@ class Engine {
                             CarriedState& final) = 0;
   virtual StepOutcome predict(const tasks::Batch& batch, const CarriedState& initial,
                               CarriedState& final, std::vector<std::int32_t>* predictions) = 0;
-
-  // SequenceGradients::state_limit for a batch of so many rows, whose loss is the mean of theirs.
-  double row_limit(int rows) const { return clip_state_ / rows; }
 
   // What the sequence kernels report, in the words of training.
   StepOutcome outcome(const kernels::SequenceResult& result) const;

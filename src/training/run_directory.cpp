@@ -29,13 +29,9 @@ bool free_to_change(const std::string& key, const RunConfig& config) {
 }
 
 // Keys that are younger than some runs, and what those went by.
-const OptionMap kBefore = {{"adam_beta2", 0.999},
-                           {"anneal", 0.0},
-                           {"average", 0.0},
-                           {"cell.write_limit", 0.0},
-                           {"cell.write_scale", 1.0},
-                           {"clip_state", 0.0},
-                           {"recover", false}};
+const OptionMap kBefore = {
+    {"adam_beta2", 0.999},     {"anneal", 0.0},     {"average", 0.0},  {"cell.write_limit", 0.0},
+    {"cell.write_scale", 1.0}, {"clip_state", 0.0}, {"recover", false}};
 
 bool is_as_before(const std::string& key, const OptionValue& value) {
   const auto found = kBefore.find(key);

@@ -178,8 +178,8 @@ TEST(SequenceCalls, StatesStandStillBehindTheLength) {
   }
 }
 
-// One linear unit that doubles its state, h = x + 2 h' with all h positive: a gradient of one at the
-// last step doubles on its way back until the limit stops it.
+// One linear unit that doubles its state, h = x + 2 h' with all h positive: a gradient of one at
+// the last step doubles on its way back until the limit stops it.
 TEST(SequenceCalls, TheGradientOfTheStateIsLimited) {
   const CellCase unit{"rnn", RnnShape{1, 1}};
   const RunCase run{"", 5, 2, false, false};

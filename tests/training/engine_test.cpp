@@ -82,7 +82,8 @@ TEST_P(EveryCell, ClippedStatesAsInTheReference) {
   Network reference(config);
   const Batch batch = batch_of(fused, 0, Split::train);
   double change = 0;
-  for (Network* network : {&fused, &unclipped, &reference}) network->engine->compute_gradients(batch);
+  for (Network* network : {&fused, &unclipped, &reference})
+    network->engine->compute_gradients(batch);
   for (const auto& entry : fused.parameters.entries()) {
     const auto gradient = [&](Network& network) {
       return torch::from_blob(network.parameters.gradients() + entry.offset, {entry.size});

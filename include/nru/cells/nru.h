@@ -33,8 +33,8 @@
 // overflows (overflow = authors).
 //
 // write_limit cuts alpha and beta off: alpha <- min(max(alpha, -limit), limit), without gradient
-// outside. Whatever the weights, a step then changes the memory by a bounded amount, and it can grow
-// with the number of steps, but not exponentially. 0, as in the paper: no limit.
+// outside. Whatever the weights, a step then changes the memory by a bounded amount, and it can
+// grow with the number of steps, but not exponentially. 0, as in the paper: no limit.
 //
 // memory_update = multiply has m = m' * c sum_i (alpha_i v_i - beta_i v~_i) instead. The authors'
 // code offers it with a memory that starts at zero, and so stays zero for ever; here the memory of

@@ -109,7 +109,8 @@ void general_backward(const GeneralSizes& s, const Rows<T>& rows) {
   }
 }
 
-// Cuts alpha and beta off at the limit, where they lie: whoever writes or goes back reads them there.
+// Cuts alpha and beta off at the limit, where they lie: whoever writes or goes back reads them
+// there.
 template <class T>
 void limit_strengths(const NruShape& shape, const Rows<T>& rows) {
   const T limit = static_cast<T>(shape.write_limit);

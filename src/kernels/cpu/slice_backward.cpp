@@ -10,6 +10,24 @@
 #include "kernels/cpu/slice.h"
 
 namespace nru::kernels {
+namespace {
+
+// In double: squares may leave the range of float. Sums that do not wait for each other become
+// vectors.
+template <class T>
+double sum_of_squares(const T* x, int count) {
+  constexpr int kSums = 8;
+  double sums[kSums] = {};
+  int i = 0;
+  for (; i + kSums <= count; i += kSums) {
+    for (int s = 0; s < kSums; ++s) sums[s] += static_cast<double>(x[i + s]) * x[i + s];
+  }
+  for (; i < count; ++i) sums[0] += static_cast<double>(x[i]) * x[i];
+  for (int s = 1; s < kSums; ++s) sums[0] += sums[s];
+  return sums[0];
+}
+
+}  // namespace
 
 template <class T>
 void Slice<T>::size_gradients(const SliceCall<T>& call) {
@@ -140,15 +158,13 @@ void Slice<T>::backward_phase(const SliceCall<T>& call, int index, int step, int
   }
 }
 
-// SequenceGradients::state_limit. In double: squares may leave the range of float.
+// SequenceGradients::state_limit.
 template <class T>
 void Slice<T>::limit_state_gradient(double limit) {
   for (int r = 0; r < rows_; ++r) {
     double sum = 0;
-    for (int part : states_) {
-      const T* g = gradient_[part].data() + r * ld_[part];
-      for (int j = 0; j < width(part); ++j) sum += static_cast<double>(g[j]) * g[j];
-    }
+    for (int part : states_)
+      sum += sum_of_squares(gradient_[part].data() + r * ld_[part], width(part));
     if (!(sum > limit * limit)) continue;
     const T scale = static_cast<T>(limit / std::sqrt(sum));
     for (int part : states_) {

@@ -48,7 +48,8 @@ DevicePhase write_phase(const NruShape& shape) {
           [=](const Rows<float>& rows, cudaStream_t s) { backward(sizes, write_rows(rows), s); }};
 }
 
-// Cuts alpha and beta off at the limit, where they lie: whoever writes or goes back reads them there.
+// Cuts alpha and beta off at the limit, where they lie: whoever writes or goes back reads them
+// there.
 struct LimitStrengths {
   float limit;
   int ld;
@@ -82,9 +83,9 @@ DevicePhase limited(const DevicePhase& phase, const NruShape& shape) {
           },
           [=](const Rows<float>& rows, cudaStream_t stream) {
             phase.backward(rows, stream);
-            for_each("nru_limit_backward", rows.count, strengths, stream,
-                     LimitStrengthsBackward{limit, rows.ld[kHeads], rows.current[kHeads],
-                                            rows.d_pre});
+            for_each(
+                "nru_limit_backward", rows.count, strengths, stream,
+                LimitStrengthsBackward{limit, rows.ld[kHeads], rows.current[kHeads], rows.d_pre});
           }};
 }
 

@@ -198,8 +198,9 @@ void Sequence::State::backward_steps(const SequenceCall& call, int bulk_first) {
     return;
   }
   if (call.gradients->state_limit > 0) {
-    throw Error("whole-sequence kernels cannot limit the gradient of the state; make the sequence "
-                "with whole_sequence = false");
+    throw Error(
+        "whole-sequence kernels cannot limit the gradient of the state; make the sequence "
+        "with whole_sequence = false");
   }
   PersistentBackward whole;
   fill_persistent_call(call, {0, inputs.steps, inputs.batch, inputs.lengths}, &whole);
