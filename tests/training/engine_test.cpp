@@ -97,6 +97,28 @@ TEST_P(EveryCell, ClippedStatesAsInTheReference) {
   EXPECT_GT(change, 1e-4) << "nothing was clipped";
 }
 
+// One sequence and three times the same one have the same mean loss, and the same gradients.
+TEST(Engine, StatesAreClippedAlikeInBatchesOfAnySize) {
+  Network network(small_copy("nru", {"clip_state=0.005", "batch_size=1"}));
+  const Batch one = batch_of(network, 0, Split::train);
+  const auto thrice = [](const std::vector<std::int32_t>& ids) {  // [T,1] -> [T,3]
+    std::vector<std::int32_t> result;
+    for (const std::int32_t id : ids) result.insert(result.end(), 3, id);
+    return result;
+  };
+  Batch three = one;
+  three.rows = 3;
+  three.symbols = thrice(one.symbols);
+  three.targets = thrice(one.targets);
+  const auto gradients = [&](const Batch& batch) {
+    network.engine->compute_gradients(batch);
+    return torch::from_blob(network.parameters.gradients(), {network.parameters.size()}).clone();
+  };
+  const torch::Tensor expected = gradients(one);
+  EXPECT_LT((gradients(three) - expected).abs().max().item<double>(),
+            1e-5 * expected.abs().max().item<double>());
+}
+
 // A window of 30 steps is two of 15 where the state goes on, and is not where it does not.
 TEST_P(EveryCell, TwoWindowsAreOne) {
   Network network(config_of({{"task", "copy"}, {"cell", GetParam()}, {"lag", "10"}}));
