@@ -9,6 +9,7 @@
 
 #include "cells/model.h"
 #include "cells/registry.h"
+#include "support/suggest.h"
 #include "tasks/registry.h"
 #include "training/trainer.h"
 
@@ -113,33 +114,51 @@ std::vector<const Experiment*> select(const std::vector<Experiment>& experiments
   return selected;
 }
 
+bool is_wanted(const std::string& name, const std::vector<std::string>& wanted) {
+  return wanted.empty() || std::find(wanted.begin(), wanted.end(), name) != wanted.end();
+}
+
+// Throws for a name that none of these experiments has.
+void check_variants(const std::vector<const Experiment*>& experiments,
+                    const std::vector<std::string>& names) {
+  std::vector<std::string> known;
+  for (const Experiment* experiment : experiments)
+    for (const experiments::Variant& variant : experiment->variants)
+      if (!variant.name.empty()) known.push_back(variant.name);
+  for (const std::string& name : names) {
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      throw Error(fmt::format("unknown variant '{}'{}", name, did_you_mean(name, known)));
+  }
+}
+
 }  // namespace
 
 std::vector<Job> make_grid(const std::vector<Experiment>& experiments, const GridRequest& request) {
   std::vector<Job> jobs;
   std::map<std::string, std::size_t> by_name;
   TaskTable table;
+  const std::vector<const Experiment*> selected = select(experiments, request.names);
   for (const std::string& cell : request.cells) find_cell(cell);  // throws for a slip
-  const auto wanted = [&](const std::string& cell) {
-    return request.cells.empty() ||
-           std::find(request.cells.begin(), request.cells.end(), cell) != request.cells.end();
-  };
-  for (const Experiment* experiment : select(experiments, request.names)) {
+  check_variants(selected, request.variants);
+  for (const Experiment* experiment : selected) {
     const bool looks_inside = experiment->figure == FigureKind::heatmap ||
                               experiment->figure == FigureKind::groups ||
                               experiment->figure == FigureKind::lags;
     for (const PlannedRun& run : plan_shown(experiments, *experiment, request.selection)) {
-      if (!wanted(run.cell)) continue;
+      if (!is_wanted(run.cell, request.cells) || !is_wanted(run.variant, request.variants))
+        continue;
       const auto [found, is_new] = by_name.emplace(run.directory.string(), jobs.size());
       if (is_new) jobs.push_back(make_job(run, request, table));
       if (looks_inside && request.inspect) jobs[found->second].inspect = true;
     }
   }
   if (jobs.empty()) {
+    std::vector<std::string> asked = request.cells;
+    asked.insert(asked.end(), request.variants.begin(), request.variants.end());
     throw Error(
         fmt::format("there are no runs of {} in {}; nru reproduce --list --json shows the "
-                    "cells of each experiment",
-                    fmt::join(request.cells, ", "), fmt::join(request.names, ", ")));
+                    "cells and variants of each experiment",
+                    fmt::join(asked, ", "), fmt::join(request.names, ", ")));
   }
   return jobs;
 }

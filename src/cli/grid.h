@@ -16,6 +16,7 @@ struct GridRequest {
   std::filesystem::path out;                 // the runs' root
   std::string device;                        // empty: as the experiments say
   std::vector<std::string> cells;            // only these; empty: all
+  std::vector<std::string> variants;         // likewise
   std::optional<std::int64_t> most_updates;  // longer runs end there, for now
   bool inspect = true;                       // this program has the command
 };

@@ -58,10 +58,10 @@ GridRequest request_of(const ReproduceArguments& arguments) {
   if (arguments.names.empty()) {
     throw Error("no experiment was named; nru reproduce --list shows them, all means every one");
   }
-  return {arguments.names,      {arguments.quick, arguments.seeds},
-          arguments.root(),     arguments.device,
-          arguments.cells,      arguments.updates,
-          arguments.can_inspect};
+  return {arguments.names,   {arguments.quick, arguments.seeds},
+          arguments.root(),  arguments.device,
+          arguments.cells,   arguments.variants,
+          arguments.updates, arguments.can_inspect};
 }
 
 }  // namespace
@@ -77,6 +77,8 @@ std::string ReproduceArguments::command() const {
   if (quick) text += " --quick";
   if (seeds) text += fmt::format(" --seeds {}", *seeds);
   if (!cells.empty()) text += " --cells " + shell_word(fmt::format("{}", fmt::join(cells, ",")));
+  if (!variants.empty())
+    text += " --variants " + shell_word(fmt::format("{}", fmt::join(variants, ",")));
   if (updates) text += fmt::format(" --updates {}", *updates);
   if (jobs) text += fmt::format(" --jobs {}", *jobs);
   if (!out.empty()) text += " --out " + shell_word(out);
@@ -113,11 +115,15 @@ void add_reproduce(CLI::App& app, Invocation& invocation) {
   command->add_option("--seeds", given->seeds, "seeds 1 to N instead of the experiment's own")
       ->type_name("N")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1000}));
-  command->add_option("--cells", given->cells, "only runs of these cells")
-      ->type_name("NAME,...")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(value);
+  const auto add_names = [&](const char* flag, std::vector<std::string>& names, const char* help) {
+    command->add_option(flag, names, help)
+        ->type_name("NAME,...")
+        ->delimiter(',')
+        ->allow_extra_args(false)
+        ->check(value);
+  };
+  add_names("--cells", given->cells, "only runs of these cells");
+  add_names("--variants", given->variants, "only these variants of the experiments");
   command
       ->add_option("--updates", given->updates,
                    "end longer runs after N updates; without it, or with more, they go on")
@@ -154,6 +160,7 @@ Examples:
   nru reproduce copy-100 --quick
   nru reproduce copy-100 copy-variable-100 --seeds 1 --jobs 2
   nru reproduce copy-200 --cells nru,janet --updates 60000
+  nru reproduce sensitivity --variants k1,base
   nru reproduce all --device cuda --time-limit 1500       as far as it gets in 25 minutes
   nru reproduce all --dry-run)");
   command->callback([&app, given, &invocation] {

@@ -15,7 +15,7 @@ struct ReproduceArguments {
   std::string experiments, out, device;  // empty: the default
   bool quick = false, dry_run = false, json = false, list = false;
   bool worker = false;  // all runs in one process, also on the CPU
-  std::vector<std::string> cells;
+  std::vector<std::string> cells, variants;
   std::optional<std::int64_t> seeds, jobs, updates;
   double time_limit = 0;
   bool can_inspect = false, can_report = false;  // what else this program knows

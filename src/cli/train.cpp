@@ -130,6 +130,7 @@ Examples:
   nru train --task copy --cell nru --set cell.memory_size=100 --set clip_norm=0.5 --out runs/m100
   nru train --resume --out runs/m100                      go on where it stopped
   nru train --resume --out runs/m100 --updates 400000     and further
+  nru train --resume --out runs/m100 --device cuda        on another device, with other rounding
   nru train --config runs/m100/config.toml --out runs/again   repeats it bit for bit
 
 nru list NAME shows the options of a cell or task, nru list --options all keys.)");

@@ -54,6 +54,8 @@ void announce(const TrainArguments& arguments, const Trainer& trainer, const Run
       made > 0 ? fmt::format("{}: going on at update {} of {} in {}", run_label(config),
                              format_count(made), total, config.out)
                : fmt::format("{}: {} updates, files in {}", run_label(config), total, config.out));
+  if (const std::string& places = trainer.state().trained_on; places != trainer.engine().device())
+    say(arguments, fmt::format("trained on {}: not the bits of a run on one device", places));
 }
 
 void report(const TrainArguments& arguments, const Trainer& trainer, const RunConfig& config,

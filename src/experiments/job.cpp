@@ -150,7 +150,9 @@ void check_fits(const Job& job) {
   if (!fs::exists(paths.config(), ignored)) return;
   const auto stored = training::read_flat_toml(read_text_file(paths.config(), "configuration"),
                                                paths.config().string());
-  const auto differences = training::config_differences(stored, job.config);
+  // What is done is done, on whatever device.
+  const bool may_move = look_at(job).stage == RunState::Stage::done;
+  const auto differences = training::config_differences(stored, job.config, may_move);
   if (!differences.empty()) {
     throw Error(fmt::format(
         "{} holds a run of another configuration ({}{}); choose another --out, or remove it",

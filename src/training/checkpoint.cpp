@@ -191,6 +191,7 @@ void save_checkpoint(const std::filesystem::path& path, const FlatParameters& pa
       {"adam_steps", text_of(optimizer.steps())},
       {"skipped_in_a_row", text_of(state.skipped_in_a_row)},
       {"seconds", text_of(state.seconds)},
+      {"trained_on", state.trained_on},
   };
   if (state.best.update) {
     metadata["best_update"] = text_of(*state.best.update);
@@ -226,6 +227,8 @@ void load_checkpoint(const std::filesystem::path& path, FlatParameters& paramete
   loaded.update = number<std::int64_t>(file, "update");
   loaded.skipped_in_a_row = number<std::int64_t>(file, "skipped_in_a_row");
   loaded.seconds = number<double>(file, "seconds");
+  if (const auto found = file.metadata().find("trained_on"); found != file.metadata().end())
+    loaded.trained_on = found->second;
   const auto steps = number<std::int64_t>(file, "adam_steps");
   loaded.window.restore(doubles(file, "training.log_window"));
   loaded.tracker.restore(doubles(file, "training.solved"));

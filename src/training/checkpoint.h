@@ -27,6 +27,7 @@ struct TrainingState {
   std::int64_t update = 0;            // updates made, skipped ones included
   std::int64_t skipped_in_a_row = 0;  // non-finite loss or gradient
   double seconds = 0;                 // of all processes that worked on the run
+  std::string trained_on;             // by those before this one; empty: nobody wrote it down
   LogWindow window;
   SolvedTracker tracker;
   Result::Best best;  // `test` stays empty until the run ends

@@ -100,6 +100,12 @@ const char* to_string(RunStatus status) {
   return "?";
 }
 
+std::string moved_to(const std::string& before, std::int64_t update, const std::string& device) {
+  if (before.empty() || update == 0) return device;
+  const bool is_there = before == device || before.ends_with(" on " + device);
+  return is_there ? before : fmt::format("{}, from update {} on {}", before, update + 1, device);
+}
+
 std::string to_json(const Result& result) {
   const Json json = {{"task", result.task},
                      {"cell", result.cell},

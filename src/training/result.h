@@ -36,7 +36,7 @@ struct Result {
   std::string preset;
   double average = 0;  // decay of the weights' average, which valid and test are of; 0: none
   double seconds = 0;
-  std::string device;
+  std::string device;  // "cpu (AVX2)"; of a run that was moved all of them: see moved_to()
   std::string commit;
   std::map<std::string, std::string> versions;
 
@@ -52,6 +52,10 @@ struct Result {
 
   bool operator==(const Result&) const = default;
 };
+
+// Where a run was trained that goes on after `update` on `device`: the device, or behind those
+// before it, "cuda (NVIDIA H200), from update 301 on cpu (AVX2)".
+std::string moved_to(const std::string& before, std::int64_t update, const std::string& device);
 
 std::string to_json(const Result& result);
 // `name` stands for the file in errors. Throws nru::Error when the text is not such a result.

@@ -99,11 +99,12 @@ int open_and_lock(const RunPaths& paths) {
 
 }  // namespace
 
-std::vector<std::string> config_differences(const GivenValues& stored, const RunConfig& config) {
+std::vector<std::string> config_differences(const GivenValues& stored, const RunConfig& config,
+                                            bool may_move) {
   std::vector<std::string> differences;
   const OptionMap wanted = flatten(config);
   for (const auto& [key, value] : wanted) {
-    if (free_to_change(key, config)) continue;
+    if (free_to_change(key, config) || (may_move && key == "device")) continue;
     const auto found = stored.find(key);
     if (found == stored.end()) {
       if (is_as_before(key, value)) continue;
@@ -145,7 +146,7 @@ RunDirectory RunDirectory::resume(const RunConfig& config) {
   RunDirectory run(paths);
   const std::string text = read_text_file(paths.config(), "configuration");
   const GivenValues stored = read_flat_toml(text, paths.config().string());
-  const std::vector<std::string> differences = config_differences(stored, config);
+  const std::vector<std::string> differences = config_differences(stored, config, true);
   if (!differences.empty()) {
     throw Error(fmt::format(
         "{} belongs to another configuration ({}{}); resume with its own settings or choose "

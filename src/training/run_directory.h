@@ -24,9 +24,10 @@ struct RunPaths {
 // What keeps the run in `stored` (the flat keys of its config.toml) from going on as `config`: one
 // "key: X there, Y here" per setting. Free to change: how far to go and when to stop (updates,
 // epochs, stop_when_solved, time_limit), what leaves every number as it is (threads,
-// checkpoint_every), and where the directory lies now (out). All else, log_every and device too,
-// would give a run that neither configuration describes.
-std::vector<std::string> config_differences(const GivenValues& stored, const RunConfig& config);
+// checkpoint_every), and where the directory lies now (out). All else, log_every too, would give a
+// run that neither configuration describes; and so does another device, unless it may_move.
+std::vector<std::string> config_differences(const GivenValues& stored, const RunConfig& config,
+                                            bool may_move = false);
 
 // Open for writing by this process alone: holds a lock, which the system drops when the process
 // ends however it ends.
@@ -36,9 +37,9 @@ class RunDirectory {
   // run is there already (nothing is overwritten), when the directory is in use, or cannot be made
   // or written.
   static RunDirectory create(const RunConfig& config);
-  // Goes on with the run in config.out. Throws nru::Error when there is none, when it belongs to
-  // another configuration, or when it is in use. Writes nothing: the checkpoint may yet turn out to
-  // be damaged.
+  // Goes on with the run in config.out, on another device if that says so. Throws nru::Error when
+  // there is none, when it belongs to another configuration, or when it is in use. Writes nothing:
+  // the checkpoint may yet turn out to be damaged.
   static RunDirectory resume(const RunConfig& config);
   // config.toml then says what the run is now.
   void record(const RunConfig& config);

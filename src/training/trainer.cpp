@@ -112,6 +112,7 @@ Trainer::Trainer(const RunConfig& config, bool resume)
           load_checkpoint(paths().checkpoint(), setup_.parameters, optimizer_, state_);
           setup_.engine->set_carried(state_.carried);
         }
+        state_.trained_on = moved_to(state_.trained_on, state_.update, setup_.engine->device());
         if (state_.recovery) optimizer_.set_caution(state_.recovery->caution());
         return state_.update > 0 ? MetricsWriter::resume(paths().metrics(), state_.update)
                                  : MetricsWriter::create(paths().metrics());
@@ -121,7 +122,7 @@ Trainer::Trainer(const RunConfig& config, bool resume)
                     : per_epoch > 0           ? per_epoch
                                               : total_updates_;
   updater_ = setup_.engine->make_updater(*setup_.task, setup_.parameters, optimizer_);
-  directory_.record(config);
+  if (!complete()) directory_.record(config);
   started_ = clock_seconds();
   seconds_before_ = state_.seconds;
 }
@@ -383,7 +384,7 @@ Result Trainer::finish(RunStatus status, bool evaluate_splits) {
   if (state_.recovery) result.recoveries = state_.recovery->recoveries();
   result.preset = config.preset;
   result.average = config.average;
-  result.device = setup_.engine->device();
+  result.device = state_.trained_on;
   result.commit = commit();
   result.versions = {{"nru", version()}, {"torch", TORCH_VERSION}};
   if (evaluate_splits) {

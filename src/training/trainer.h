@@ -52,6 +52,7 @@ class Trainer {
   const TrainingState& state() const { return state_; }
   std::int64_t total_updates() const { return total_updates_; }
   // Whether all updates are made, or the configuration asks for no more.
+  const Engine& engine() const { return *setup_.engine; }
   bool complete() const { return state_.update >= total_updates_ || learned(); }
   const RunPaths& paths() const { return directory_.paths(); }
 

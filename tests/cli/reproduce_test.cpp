@@ -372,6 +372,29 @@ TEST_F(Reproduce, TakesSomeCellsAndFewerUpdatesForNow) {
               HasSubstr("there are no runs of janet in toy"));
 }
 
+TEST_F(Reproduce, TakesSomeVariants) {
+  write(place_, toy(60, R"(
+[[variant]]
+name = "short"
+label = "T = 5"
+[[variant]]
+name = "long"
+label = "T = 9"
+lag = 9
+)"));
+  const Arguments some = command() + Arguments{"--cells", "gru,nru", "--variants", "long"};
+  const Finished planned = nru(some + Arguments{"--dry-run"});
+  EXPECT_THAT(planned.out, AllOf(HasSubstr("toy/gru-long-seed1"), HasSubstr("toy/nru-long-seed1"),
+                                 HasSubstr("0 of 2 runs done")));
+  EXPECT_THAT(nru(command() + Arguments{"--variants", "lang"}).err,
+              HasSubstr("unknown variant 'lang'; did you mean 'long'?"));
+  const Finished listed = nru(command() + Arguments{"--list", "--json"});
+  EXPECT_EQ(nlohmann::json::parse(listed.out).at(0).at("variants"),
+            (nlohmann::json{"short", "long"}));
+  const Finished stopped = nru(some + Arguments{"--time-limit", "0.001"});
+  EXPECT_THAT(stopped.out, HasSubstr("--cells gru,nru --variants long"));
+}
+
 TEST_F(Reproduce, SlipsGetTheNearestName) {
   const Finished slip = nru({"reproduce", "copy-10"});
   EXPECT_EQ(slip.code, 2);

@@ -164,6 +164,15 @@ TEST_F(JobTest, DoesNotFitOtherSettings) {
               AllOf(HasSubstr("lag: 100 there, 20 here"), HasSubstr("--out")));
 }
 
+TEST_F(JobTest, IsOfOneDeviceUnlessItIsDone) {
+  begin();
+  end(RunStatus::interrupted, 50);
+  job_.config.device = "cuda";
+  EXPECT_THAT(error_of([&] { check_fits(job_); }), HasSubstr("device: \"cpu\" there"));
+  end(RunStatus::finished, 100'000);
+  check_fits(job_);
+}
+
 TEST_F(JobTest, ComparesEpochsWithUpdates) {
   job_.config.updates = 0;
   job_.config.epochs = 100;

@@ -184,6 +184,25 @@ INSTANTIATE_TEST_SUITE_P(Training, CudaTraining, ::testing::ValuesIn(cases()),
                            return name;
                          });
 
+TEST(CudaRuns, MoveToTheDeviceAndBack) {
+  NRU_NEEDS_CUDA_DEVICE();
+  const test::TempDir directory;
+  const auto config = [&](int updates) {
+    return small_copy("nru", {"updates=" + std::to_string(updates), "average=0.8",
+                              "out=" + (directory / "run").string()});
+  };
+  const std::string host = finish(config(4)).result.device;
+  const Result there = finish(on_cuda(config(8)), true).result;
+  EXPECT_EQ(there.status, RunStatus::finished);
+  EXPECT_THAT(there.device, ::testing::StartsWith(host + ", from update 5 on cuda"));
+  const Result back = finish(config(12), true).result;
+  EXPECT_THAT(back.device, ::testing::StartsWith(there.device + ", from update 9 on cpu"));
+  // Far from a start of its own, near a run that stayed.
+  RunConfig stayed = config(12);
+  stayed.out += "-stayed";
+  EXPECT_NEAR(*back.final.test->loss, *finish(stayed).result.final.test->loss, 1e-3);
+}
+
 // Threads that allocate, record graphs of many shapes, evaluate and end at different times.
 TEST(CudaRuns, SideBySideHaveTheSameBitsAsAlone) {
   NRU_NEEDS_CUDA_DEVICE();

@@ -74,6 +74,18 @@ TEST(ResultFile, RoundTripThroughADirectory) {
   EXPECT_EQ(test::count_files(directory.path()), 1u);
 }
 
+TEST(ResultFile, TellsAllDevicesOfARunThatWasMoved) {
+  const std::string gpu = "cuda (NVIDIA H200)", cpu = "cpu (AVX2)";
+  EXPECT_EQ(moved_to("", 0, gpu), gpu);
+  EXPECT_EQ(moved_to(gpu, 300, gpu), gpu);
+  const std::string there = moved_to(gpu, 300, cpu);
+  EXPECT_EQ(there, "cuda (NVIDIA H200), from update 301 on cpu (AVX2)");
+  EXPECT_EQ(moved_to(there, 400, cpu), there);
+  EXPECT_EQ(moved_to(there, 400, gpu), there + ", from update 401 on " + gpu);
+  EXPECT_EQ(moved_to(gpu, 0, cpu), cpu);  // nothing was trained before
+  EXPECT_EQ(moved_to("", 300, cpu), cpu);
+}
+
 TEST(ResultFile, NonFiniteMetricsBecomeNull) {
   Result result = full_result();
   result.final.valid->loss = std::nan("");

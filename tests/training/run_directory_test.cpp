@@ -115,11 +115,21 @@ TEST(RunDirectory, RefusesAnotherConfiguration) {
   EXPECT_THAT(error_with([](RunConfig& c) { c.seed = 2; }), HasSubstr("seed: 1 there, 2 here"));
   EXPECT_THAT(error_with([](RunConfig& c) { c.learning_rate = 0.01; }), HasSubstr("learning_rate"));
   EXPECT_THAT(error_with([](RunConfig& c) { c.log_every = 1; }), HasSubstr("log_every"));
-  EXPECT_THAT(error_with([](RunConfig& c) { c.device = "cuda"; }), HasSubstr("device"));
   EXPECT_THAT(error_with([](RunConfig& c) { c.cell_options["hidden_size"] = std::int64_t{81}; }),
               HasSubstr("cell.hidden_size: 80 there, 81 here"));
   EXPECT_THAT(error_with([](RunConfig& c) { c.seed = 2, c.lag = 3; }), HasSubstr("1 more"));
   EXPECT_EQ(test::read_bytes(directory / "run/config.toml"), before);
+}
+
+TEST(RunDirectory, ARunMayBeMovedToAnotherDevice) {
+  const test::TempDir directory;
+  RunConfig config = config_for(directory / "run");
+  RunDirectory::create(config);
+  const GivenValues stored = read_flat_toml(to_toml(config), "config.toml");
+  config.device = "cuda";
+  EXPECT_EQ(resume_error(config), "");
+  EXPECT_THAT(config_differences(stored, config), ElementsAre(HasSubstr("device")));
+  EXPECT_THAT(config_differences(stored, config, true), IsEmpty());
 }
 
 TEST(RunDirectory, DifferencesCountKeysOnEitherSide) {
