@@ -5,6 +5,7 @@
 #include "../support/test_files.h"
 #include "program.h"
 #include "runs.h"
+#include "support/safetensors.h"
 
 namespace nru::test {
 namespace {
@@ -145,6 +146,27 @@ TEST(Train, TimeLimitSavesAndSaysHowToGoOn) {
   EXPECT_THAT(finished.err, HasSubstr("go on with: nru train --resume --out "));
   EXPECT_EQ(json_file(directory / "run/result.json").at("status"), "interrupted");
   EXPECT_TRUE(std::filesystem::exists(directory / "run/checkpoint.safetensors"));
+}
+
+// A checkpoint as a machine with a GPU leaves it, without one.
+TEST(Train, ARunThatWasMovedSaysSo) {
+  const TempDir directory;
+  const std::string run = directory / "run";
+  ASSERT_EQ(nru(small_run() + Arguments{"--out", run}).code, 0);
+  const std::string checkpoint = run + "/checkpoint.safetensors";
+  const SafetensorsFile file = SafetensorsFile::load(checkpoint);
+  auto metadata = file.metadata();
+  metadata["trained_on"] = "cuda (NVIDIA H200)";
+  save_safetensors(checkpoint, file.tensors(), metadata);
+  std::string config = read_bytes(run + "/config.toml");
+  write_bytes(run + "/config.toml", config.replace(config.find("\"cpu\""), 5, "\"cuda\""));
+
+  const Finished moved =
+      nru({"train", "--resume", "--out", run, "--device", "cpu", "--updates", "70"});
+  EXPECT_EQ(moved.code, 0) << moved.err;
+  const std::string both = "cuda (NVIDIA H200), from update 61 on cpu";
+  EXPECT_THAT(moved.err, HasSubstr("trained on " + both));
+  EXPECT_THAT(json_file(run + "/result.json").at("device").get<std::string>(), StartsWith(both));
 }
 
 TEST(Train, StopsWhenSolved) {
