@@ -17,7 +17,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::StartsWith;
 
 // ---- Optimizer ----------------------------------------------------------------------------------
 
@@ -400,43 +399,6 @@ TEST_F(Runs, ATimeLimitLeavesNoTraceInWhatFollows) {
   Result resumed = finish(config, true).result, straight = finish(whole).result;
   resumed.seconds = straight.seconds = 0;
   EXPECT_EQ(resumed, straight);
-}
-
-TEST_F(Runs, ThatWereMovedSayWhere) {
-  RunConfig config = brittle("moved", 0);
-  const RunPaths paths{config.out};
-  config.updates = 30;
-  const std::string here = finish(config).result.device;
-  EXPECT_THAT(here, StartsWith("cpu"));
-  {  // as a GPU would have left it
-    Network setup(config);
-    Optimizer optimizer({}, 1.0, 1, setup.parameters);
-    TrainingState state;
-    load_checkpoint(paths.checkpoint(), setup.parameters, optimizer, state);
-    EXPECT_EQ(state.trained_on, here);
-    state.trained_on = "cuda (NVIDIA H200)";
-    save_checkpoint(paths.checkpoint(), setup.parameters, optimizer, state);
-  }
-  RunConfig elsewhere = config;
-  elsewhere.device = "cuda";
-  test::write_bytes(paths.config(), to_toml(elsewhere));
-  config.updates = 40;
-  const std::string both = "cuda (NVIDIA H200), from update 31 on " + here;
-  EXPECT_EQ(finish(config, true).result.device, both);
-  config.updates = 50;
-  EXPECT_EQ(finish(config, true).result.device, both);
-  EXPECT_EQ(test::read_bytes(paths.config()), to_toml(config));
-}
-
-// Nothing is trained there, so nothing is written down.
-TEST_F(Runs, ThatAreCompleteAreNotMoved) {
-  const RunConfig config = brittle("complete", 0);
-  finish(config);
-  RunConfig elsewhere = config;
-  elsewhere.device = "cuda";
-  test::write_bytes(RunPaths{config.out}.config(), to_toml(elsewhere));
-  const Trainer again(config, true);
-  EXPECT_EQ(test::read_bytes(RunPaths{config.out}.config()), to_toml(elsewhere));
 }
 
 TEST_F(Runs, FinalTrainingLossIsTheLastLinesWhenTheWindowIsEmpty) {
