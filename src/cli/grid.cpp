@@ -122,9 +122,10 @@ bool is_wanted(const std::string& name, const std::vector<std::string>& wanted) 
 void check_variants(const std::vector<const Experiment*>& experiments,
                     const std::vector<std::string>& names) {
   std::vector<std::string> known;
-  for (const Experiment* experiment : experiments)
-    for (const experiments::Variant& variant : experiment->variants)
-      if (!variant.name.empty()) known.push_back(variant.name);
+  for (const Experiment* experiment : experiments) {
+    const std::vector<std::string> own = variant_names(*experiment);
+    known.insert(known.end(), own.begin(), own.end());
+  }
   for (const std::string& name : names) {
     if (std::find(known.begin(), known.end(), name) == known.end())
       throw Error(fmt::format("unknown variant '{}'{}", name, did_you_mean(name, known)));

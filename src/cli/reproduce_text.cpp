@@ -102,15 +102,12 @@ std::string experiments_text(const std::vector<Experiment>& experiments) {
 std::string experiments_json(const std::vector<Experiment>& experiments) {
   Json json = Json::array();
   for (const Experiment& experiment : experiments) {
-    std::vector<std::string> variants;
-    for (const experiments::Variant& variant : experiment.variants)
-      if (!variant.name.empty()) variants.push_back(variant.name);
     json.push_back({{"name", experiment.name},
                     {"title", experiment.title},
                     {"paper", experiment.paper},
                     {"figure", to_string(experiment.figure)},
                     {"cells", experiment.cells},
-                    {"variants", variants},
+                    {"variants", variant_names(experiment)},
                     {"seeds", experiment.seeds},
                     {"uses", experiment.uses},
                     {"runs", own_runs(experiment, false)},

@@ -120,6 +120,13 @@ fs::path find_experiments(const fs::path& given) {
                   installed.string(), NRU_EXPERIMENTS_DIR));
 }
 
+std::vector<std::string> variant_names(const Experiment& experiment) {
+  std::vector<std::string> names;
+  for (const Variant& variant : experiment.variants)
+    if (!variant.name.empty()) names.push_back(variant.name);
+  return names;
+}
+
 const Experiment& find_experiment(const std::vector<Experiment>& experiments,
                                   const std::string& name) {
   std::vector<std::string> names;

@@ -123,6 +123,9 @@ struct Experiment {
   std::vector<Claim> claims;
 };
 
+// Of those that have a name.
+std::vector<std::string> variant_names(const Experiment& experiment);
+
 // One run of an experiment.
 struct PlannedRun {
   std::string experiment;
