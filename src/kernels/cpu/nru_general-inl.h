@@ -1,7 +1,7 @@
 // The memory write of the NRU in its general form: all k*m direction numbers are formed, for any
-// number of heads and any way to make them (shared, per head, full). O(k m) work and plain loops:
-// this is the form that reads like the equations, the one that heads straddling rows of p q^T need,
-// and what the factored form is tested against.
+// number of heads and any way to make them (shared, per head, full). O(k m) work: this is the form
+// that follows the equations, the one that heads straddling rows of p q^T need, and what the
+// factored form is tested against.
 //
 //   V = direction(u) [k*m];  v_i = f(V_i) / max(|f(V_i)|_5, 1e-12)
 //   s = c0 sum_i (alpha_i v_i^w - beta_i v_i^e);  m = m' + s, or m = m' s
@@ -52,26 +52,35 @@ struct GeneralSizes {
 
 template <class T>
 void form_directions(const GeneralSizes& s, const T* from, T* V) {
+  const hn::ScalableTag<T> d;
+  constexpr int N = vector_lanes<T>();
   if (s.direction == NruDirection::full) {
     std::copy_n(from, s.k * s.m, V);
-  } else {
-    const T *p = from, *q = from + s.blocks() * s.root;
-    for (int b = 0; b < s.blocks(); ++b, p += s.root, q += s.root) {
-      for (int a = 0; a < s.root; ++a) {
-        for (int j = 0; j < s.root; ++j) *V++ = p[a] * q[j];
+    return;
+  }
+  const T *p = from, *q = from + s.blocks() * s.root;
+  for (int b = 0; b < s.blocks(); ++b, p += s.root, q += s.root) {
+    for (int a = 0; a < s.root; ++a, V += s.root) {
+      const auto p_a = hn::Set(d, p[a]);
+      for (int j = 0; j < s.root; j += N) {
+        const int n = s.root - j;
+        store_first(d, hn::Mul(p_a, load_first(d, q + j, n)), n, V + j);
       }
     }
   }
 }
 
 // An infinite p or q belongs to heads that write nothing: it gets and passes on gradient zero.
-template <class T>
-T finite_or_zero(T x) {
-  return std::abs(x) <= std::numeric_limits<T>::max() ? x : T(0);
+template <class D, class V>
+HWY_INLINE V finite_or_zero(D d, V x) {
+  const auto largest = hn::Set(d, std::numeric_limits<hn::TFromD<D>>::max());
+  return hn::IfThenElseZero(hn::Le(hn::Abs(x), largest), x);
 }
 
 template <class T>
 void form_directions_backward(const GeneralSizes& s, const T* from, const T* d_V, T* d_from) {
+  const hn::ScalableTag<T> d;
+  constexpr int N = vector_lanes<T>();
   if (s.direction == NruDirection::full) {
     std::copy_n(d_V, s.k * s.m, d_from);
     return;
@@ -80,39 +89,60 @@ void form_directions_backward(const GeneralSizes& s, const T* from, const T* d_V
   T *d_p = d_from, *d_q = d_from + s.blocks() * s.root;
   for (int b = 0; b < s.blocks(); ++b, p += s.root, q += s.root, d_p += s.root, d_q += s.root) {
     std::fill_n(d_q, s.root, T(0));
-    for (int a = 0; a < s.root; ++a) {
-      T sum = 0;
-      for (int j = 0; j < s.root; ++j, ++d_V) {
-        sum += *d_V * finite_or_zero(q[j]);
-        d_q[j] += *d_V * finite_or_zero(p[a]);
+    for (int a = 0; a < s.root; ++a, d_V += s.root) {
+      const auto p_a = finite_or_zero(d, hn::Set(d, p[a]));
+      auto sums = hn::Zero(d);
+      for (int j = 0; j < s.root; j += N) {
+        const int n = s.root - j;
+        const auto g = load_first(d, d_V + j, n);
+        sums = hn::MulAdd(g, finite_or_zero(d, load_first(d, q + j, n)), sums);
+        store_first(d, hn::MulAdd(g, p_a, load_first(d, d_q + j, n)), n, d_q + j);
       }
-      d_p[a] = sum;
+      d_p[a] = sum_lanes(d, sums);
     }
   }
+}
+
+// Applies f to head i's numbers, in place, and returns their |.|_5 by way of the largest magnitude;
+// infinity if they have no usable one.
+template <class T>
+T activate_head(const GeneralSizes& s, T* v) {
+  const hn::ScalableTag<T> d;
+  constexpr int N = vector_lanes<T>();
+  auto tops = hn::Zero(d), poison = hn::Zero(d);  // x - x is NaN for what is not finite, even -inf
+  for (int j = 0; j < s.m; j += N) {
+    auto x = load_first(d, v + j, s.m - j);
+    poison = hn::Add(poison, hn::Sub(x, x));
+    if (s.relu) x = hn::Max(x, hn::Zero(d));
+    store_first(d, x, s.m - j, v + j);
+    tops = hn::Max(tops, hn::Abs(x));
+  }
+  const T top = hn::GetLane(hn::MaxOfLanes(d, tops));
+  if (sum_lanes(d, poison) != T(0) || top > kLargestNorm<T>)
+    return std::numeric_limits<T>::infinity();
+  if (top < std::numeric_limits<T>::min()) return 0;
+  const auto scale = hn::Set(d, T(1) / top);
+  auto sums = hn::Zero(d);
+  for (int j = 0; j < s.m; j += N)
+    sums = hn::Add(sums, abs_pow5(hn::Mul(load_first(d, v + j, s.m - j), scale)));
+  return top * std::pow(sum_lanes(d, sums), T(0.2));
 }
 
 // Turns head i's numbers into v_i in place. Returns 1/norm where the direction gets a gradient, 0
 // where it gets none (clamped norm, or a head that writes nothing).
 template <class T>
 T normalise_head(const GeneralSizes& s, T* v, std::int64_t* events) {
-  bool finite = true;
-  for (int j = 0; s.relu && j < s.m; ++j) {
-    finite &= std::abs(v[j]) <= std::numeric_limits<T>::max();  // -inf, too, before it becomes 0
-    v[j] = v[j] < T(0) ? T(0) : v[j];
-  }
-  const T norm = safe_norm(v, s.m);
-  if (!finite || !(norm <= (s.authors_overflow ? T(kAuthorsLargest) : kLargestNorm<T>))) {
+  const T norm = activate_head(s, v);
+  if (!(norm <= (s.authors_overflow ? T(kAuthorsLargest) : kLargestNorm<T>))) {
     std::fill_n(v, s.m, T(0));
     ++events[kOverflow];
     return 0;
   }
-  if (norm <= T(kClamp)) {
-    ++events[kClamped];
-    for (int j = 0; j < s.m; ++j) v[j] /= T(kClamp);
-    return 0;
-  }
-  for (int j = 0; j < s.m; ++j) v[j] /= norm;
-  return T(1) / norm;
+  const bool clamped = norm <= T(kClamp);
+  if (clamped) ++events[kClamped];
+  const T inverse = T(1) / (clamped ? T(kClamp) : norm);
+  for (int j = 0; j < s.m; ++j) v[j] *= inverse;
+  return clamped ? T(0) : inverse;
 }
 
 template <class T>
@@ -137,6 +167,8 @@ void write_general(const GeneralSizes& s, const T* u, const T* m_prev, T* m_out,
 template <class T>
 void write_general_backward(const GeneralSizes& s, const T* u, const T* m_prev, T* d_m, T* d_u,
                             T* scratch) {
+  const hn::ScalableTag<T> d;
+  constexpr int N = vector_lanes<T>();
   T *V = scratch, *d_V = V + s.k * s.m, *sum = d_V + s.k * s.m, *d_sum = sum + s.m;
   std::int64_t ignored[kEvents] = {};  // the forward pass has counted
   std::fill_n(sum, s.m, T(0));
@@ -149,14 +181,21 @@ void write_general_backward(const GeneralSizes& s, const T* u, const T* m_prev, 
       T *v = V + i * s.m, *d_v = d_V + i * s.m;
       const T inverse = normalise_head(s, v, ignored), alpha = u[side * s.k + i];
       const bool open = !s.relu || alpha > T(0);
-      T dot = 0;
-      for (int j = 0; j < s.m; ++j) dot += d_sum[j] * v[j];
+      auto dots = hn::Zero(d);
+      for (int j = 0; j < s.m; j += N) {
+        const int n = s.m - j;
+        dots = hn::MulAdd(load_first(d, d_sum + j, n), load_first(d, v + j, n), dots);
+      }
+      const T dot = sum_lanes(d, dots);
       for (int j = 0; s.multiply && open && j < s.m; ++j) sum[j] += c0 * alpha * v[j];
       d_u[side * s.k + i] = open ? c0 * dot : T(0);
-      const T c = open ? c0 * alpha * inverse : T(0);
-      for (int j = 0; j < s.m; ++j) {
-        const T x = v[j];
-        d_v[j] = s.relu && !(x > T(0)) ? T(0) : c * (d_sum[j] - dot * (x * std::abs(x)) * (x * x));
+      const auto c = hn::Set(d, open ? c0 * alpha * inverse : T(0));
+      for (int j = 0; j < s.m; j += N) {
+        const int n = s.m - j;
+        const auto x = load_first(d, v + j, n);
+        auto g = hn::NegMulAdd(hn::Set(d, dot), signed_pow4(x), load_first(d, d_sum + j, n));
+        if (s.relu) g = hn::IfThenElseZero(hn::Gt(x, hn::Zero(d)), g);
+        store_first(d, hn::Mul(c, g), n, d_v + j);
       }
     }
     form_directions_backward(s, from, d_V, d_u + 2 * s.k + side * s.direction_size);
