@@ -82,6 +82,7 @@ inline const std::vector<CellCase>& cell_cases() {
       {"nru_k3_m27_R3", NruShape{.input = 5, .hidden = 33, .memory = 27, .heads = 3}},
       {"nru_k9_m4_straddling", NruShape{.input = 4, .hidden = 9, .memory = 4, .heads = 9}},
       {"nru_k4_m9_straddling", NruShape{.input = 4, .hidden = 9, .memory = 9, .heads = 4}},
+      {"nru_k9_m64_straddling", NruShape{.input = 2, .hidden = 7, .memory = 64, .heads = 9}},
       {"nru_relu",
        NruShape{.input = 6, .hidden = 13, .memory = 64, .heads = 4, .relu_heads = true}},
       {"nru_relu_k1", NruShape{.input = 6, .hidden = 8, .memory = 25, .relu_heads = true}},
