@@ -262,27 +262,40 @@ TEST(CudaCalls, EmbeddingsGatherAndAddUp) {
   EXPECT_LT(relative_distance(d_table, want), 1e-5);
 }
 
+// A forward and a backward pass of a cell on the device, against float64.
+void expect_close_to_double(const CellCase& cell) {
+  SCOPED_TRACE(cell.name);
+  const Stream stream;
+  const RunCase run{"", 3, 2, false, true};
+  SequenceData<float> device(cell, run, 0.2);
+  SequenceData<double> exact(cell, run, 0.2);
+  Sequence sequence(device.program, {.stream = stream.handle()});
+  kernels::Sequence<double> exact_sequence(exact.program, 2);
+  forward_backward(device, sequence, stream.handle());
+  exact.forward(exact_sequence, true);
+  exact.backward(exact_sequence);
+  EXPECT_LT(relative_distance(device.output, exact.output), 5e-6);
+  for (std::size_t p = 0; p < exact.parameters.size(); ++p) {
+    EXPECT_LT(relative_distance(device.parameter_gradients[p], exact.parameter_gradients[p]), 1e-3)
+        << exact.program->parameters[p].name;
+  }
+}
+
 // A butterfly of the size of char-PTB's, complex: beyond the shared memory a kernel gets unasked.
 TEST(CudaCalls, LargeButterfliesAreRight) {
   NRU_NEEDS_CUDA_DEVICE();
-  const Stream stream;
-  for (int n : {8192, 8191}) {
-    const CellCase cell{"", EurnnShape{.input = 2, .hidden = n, .complex = true}};
-    const RunCase run{"", 3, 2, false, true};
-    SequenceData<float> device(cell, run, 0.2);
-    SequenceData<double> exact(cell, run, 0.2);
-    Sequence sequence(device.program, {.stream = stream.handle()});
-    kernels::Sequence<double> exact_sequence(exact.program, 2);
-    forward_backward(device, sequence, stream.handle());
-    exact.forward(exact_sequence, true);
-    exact.backward(exact_sequence);
-    EXPECT_LT(relative_distance(device.output, exact.output), 5e-6);
-    for (std::size_t p = 0; p < exact.parameters.size(); ++p) {
-      EXPECT_LT(relative_distance(device.parameter_gradients[p], exact.parameter_gradients[p]),
-                1e-3)
-          << exact.program->parameters[p].name;
-    }
-  }
+  for (int n : {8192, 8191})
+    expect_close_to_double(
+        {std::to_string(n), EurnnShape{.input = 2, .hidden = n, .complex = true}});
+}
+
+// The directions of 9 heads, which straddle rows: 72 KB, beyond the shared memory a kernel gets
+// unasked; and 253 KB, beyond what a CTA of any GPU has.
+TEST(CudaCalls, LargeGeneralWritesAreRight) {
+  NRU_NEEDS_CUDA_DEVICE();
+  for (int memory : {1024, 3600})
+    expect_close_to_double(
+        {std::to_string(memory), NruShape{.input = 2, .hidden = 5, .memory = memory, .heads = 9}});
 }
 
 // ---- the ends of float ----

@@ -74,11 +74,12 @@ __device__ inline float sign_of(const NruWriteSizes& s, int side) {
   return side ? -s.combine : s.combine;
 }
 
+using NruWriteKernel = void(NruWriteSizes, NruWriteRows);
+
 // A CTA per row: a warp per norm where that is possible, and a thread per few numbers of the
 // memory.
-inline void launch_write(const char* name, void (*kernel)(NruWriteSizes, NruWriteRows),
-                         std::size_t bytes, const NruWriteSizes& s, const NruWriteRows& rows,
-                         cudaStream_t stream) {
+inline void launch_write(const char* name, NruWriteKernel* kernel, std::size_t bytes,
+                         const NruWriteSizes& s, const NruWriteRows& rows, cudaStream_t stream) {
   const int warps = std::min(16, std::max({4, 2 * s.k + 2, s.m / 64}));
   allow_shared_memory(name, reinterpret_cast<const void*>(kernel), bytes);
   launch(name, rows.count, s.m, kernel, {dim3(rows.count), dim3(32 * warps), bytes}, stream, s,
