@@ -3,7 +3,7 @@
 // The text is cut into batch_size equal, contiguous lanes (the remainder is dropped), and all lanes
 // are read side by side in windows of `window` steps. Gradients stop at a window's beginning but
 // the state goes on from one window to the next, and is zero at the beginning of each epoch and of
-// each evaluation:
+// each evaluation (and, with `reset_every`, every so many windows):
 //
 //   lane 0   |---- window 0 ----|---- window 1 ----| ... |- last -|
 //   lane 1   |------------------|------------------| ... |--------|
@@ -30,6 +30,7 @@ namespace {
 // The published experiments divide by this instead of ln 2.
 constexpr double kAuthorsLn2 = 0.693;
 constexpr std::int64_t kLongestWindow = 1'000'000;
+constexpr std::int64_t kMostWindows = 1'000'000'000;
 constexpr std::int64_t kWidestEmbedding = 1'000'000;
 
 void check_range(const char* key, std::int64_t value, std::int64_t least, std::int64_t most) {
@@ -68,9 +69,11 @@ class CharLm : public Task {
   explicit CharLm(const TaskSettings& settings)
       : lanes_(settings.batch_size),
         window_(get<std::int64_t>(settings.options, "window")),
+        reset_every_(get<std::int64_t>(settings.options, "reset_every")),
         embedding_(get<std::int64_t>(settings.options, "embedding")),
         authors_metric_(get<bool>(settings.options, "authors_metric")) {
     check_range("window", window_, 1, kLongestWindow);
+    check_range("reset_every", reset_every_, 0, kMostWindows);
     check_range("embedding", embedding_, 0, kWidestEmbedding);
     if (lanes_ < 1)
       throw Error(fmt::format("batch_size {} is not possible; choose 1 or more", lanes_));
@@ -87,7 +90,7 @@ class CharLm : public Task {
   int input_size() const override { return corpus_.vocabulary.size(); }
   int embedding_size() const override { return static_cast<int>(embedding_); }
   int output_size() const override { return corpus_.vocabulary.size(); }
-  bool carries_state() const override { return windows_of(Split::train) > 1; }
+  bool carries_state() const override { return windows_of(Split::train) > 1 && reset_every_ != 1; }
   std::int64_t evaluation_batches(Split split) const override { return windows_of(split); }
   std::int64_t updates_per_epoch() const override { return windows_of(Split::train); }
 
@@ -97,7 +100,8 @@ class CharLm : public Task {
     BatchShape shape;
     shape.steps = static_cast<int>(std::min(window_, rule.predictions() - begin));
     shape.rows = lanes_;
-    shape.carry = begin == 0 ? Carry::nothing : Carry::state;
+    const bool reset = begin == 0 || (reset_every_ > 0 && begin / window_ % reset_every_ == 0);
+    shape.carry = reset ? Carry::nothing : Carry::state;
     shape.weight_sum = shape.counted_positions();
     return shape;
   }
@@ -149,6 +153,7 @@ class CharLm : public Task {
 
   int lanes_;
   std::int64_t window_;
+  std::int64_t reset_every_;  // windows; 0: only where the text begins
   std::int64_t embedding_;
   bool authors_metric_;
   Corpus corpus_;
@@ -168,6 +173,10 @@ TaskInfo char_lm_info() {
       {"test_fraction", 0.05, "part of a single text file that tests, at its end", {}},
       {"data", std::string(), "where the Penn Treebank lies; empty: the data directory", {}},
       {"window", std::int64_t{150}, "steps that gradients flow back through", {}},
+      {"reset_every",
+       std::int64_t{0},
+       "windows between two resets of the state; 0: it goes on through the whole text",
+       {}},
       {"embedding", std::int64_t{200}, "width of the learned embedding; 0: one-hot input", {}},
       {"authors_metric",
        false,

@@ -90,6 +90,26 @@ TEST_F(CharLm, EveryEpochBeginsAnew) {
   EXPECT_EQ(batch_of(*task, Split::train, 11).carry, Carry::nothing);
 }
 
+TEST_F(CharLm, TheStateBeginsAnewEverySoManyWindows) {
+  const auto task = make(4, {{"window", std::int64_t{10}}, {"reset_every", std::int64_t{3}}});
+  EXPECT_TRUE(task->carries_state());
+  for (const Split split : {Split::train, Split::valid, Split::test}) {
+    for (int window = 0; window < task->evaluation_batches(split); ++window) {
+      EXPECT_EQ(batch_of(*task, split, window).carry,
+                window % 3 == 0 ? Carry::nothing : Carry::state)
+          << to_string(split) << " " << window;
+    }
+  }
+  // 11 windows are an epoch: the second begins anew, and counts its own.
+  for (int window : {11, 14}) {
+    EXPECT_EQ(batch_of(*task, Split::train, window).carry, Carry::nothing);
+    EXPECT_EQ(batch_of(*task, Split::train, window + 1).carry, Carry::state);
+  }
+  const auto apart = make(4, {{"window", std::int64_t{10}}, {"reset_every", std::int64_t{1}}});
+  EXPECT_FALSE(apart->carries_state());
+  EXPECT_EQ(batch_of(*apart, Split::train, 1).carry, Carry::nothing);
+}
+
 TEST_F(CharLm, AWindowLongerThanTheLanesIsOne) {
   const auto task = make(4, 1000);
   EXPECT_EQ(task->updates_per_epoch(), 1);
@@ -174,6 +194,8 @@ TEST_F(CharLm, ImpossibleSettings) {
   };
   EXPECT_THAT(error(4, {{"window", std::int64_t{0}}}),
               HasSubstr("task_options.window 0 is not possible; choose 1 to 1000000"));
+  EXPECT_THAT(error(4, {{"reset_every", std::int64_t{-1}}}),
+              HasSubstr("task_options.reset_every -1"));
   EXPECT_THAT(error(4, {{"embedding", std::int64_t{-1}}}), HasSubstr("task_options.embedding -1"));
   EXPECT_THAT(error(0, {}), HasSubstr("batch_size 0 is not possible"));
   EXPECT_THAT(error(50, {}), HasSubstr("the test text of 85 characters is too short for batch_size "
