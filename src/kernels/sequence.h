@@ -23,7 +23,9 @@ struct SequenceInputs {
   int batch = 0;                          // B
   const T* const* parameters = nullptr;   // by parameter of the program
   const T* dense = nullptr;               // [T, B, I], or:
-  const std::int32_t* symbols = nullptr;  // [T, B], each a one-hot input of width I
+  const std::int32_t* symbols = nullptr;  // [T, B], each a one-hot input of width I, or a row of
+  const T* embedding = nullptr;           // [embedding_rows, I]; CPU only
+  int embedding_rows = 0;
   const T* const* initial = nullptr;  // by state part, in order: [B, width]; null: Part::initial
   const std::int64_t* lengths = nullptr;  // [B], 1..T; null = all T
 };
@@ -43,6 +45,7 @@ struct SequenceGradients {
   // Out, each overwritten; null = not wanted:
   T* const* parameters = nullptr;  // by parameter
   T* input = nullptr;              // [T, B, I]
+  T* embedding = nullptr;          // [embedding_rows, I]
   T* const* initial = nullptr;     // by state part: [B, width]
   // What a step sends back to the state before it is, for each row, scaled down to this norm (over
   // all parts together) where it is longer; 0: never. A row that is about to tip over then cannot

@@ -42,13 +42,9 @@ class FusedEngine : public Engine {
     kernels::SequenceGradients<float> gradients;
     gradients.parameters = gradients_.data();
     gradients.state_limit = row_limit(batch.rows);
-    if (embedding_) {
-      embedded_gradient_.resize(batch.symbols.size() * embedding_width());
-      gradients.input = embedded_gradient_.data();
-    }
+    gradients.embedding = embedding_gradient_;
     const auto result = sequence_.train(inputs(batch, from), {nullptr, nullptr, to.data()},
                                         readout(batch, nullptr), gradients);
-    if (embedding_) collect_embedding_gradient(batch);
     return outcome(result);
   }
 
@@ -61,10 +57,6 @@ class FusedEngine : public Engine {
   }
 
  private:
-  std::size_t embedding_width() const {
-    return static_cast<std::size_t>(model_->settings().embedding_size);
-  }
-
   static std::vector<const float*> read_pointers(const CarriedState& state) {
     std::vector<const float*> pointers;
     for (const auto& part : state) pointers.push_back(part.empty() ? nullptr : part.data());
@@ -91,33 +83,12 @@ class FusedEngine : public Engine {
     in.initial = initial.empty() ? nullptr : initial.data();
     if (!batch.dense.empty()) {
       in.dense = batch.dense.data();
-    } else if (embedding_) {
-      in.dense = embed(batch);
     } else {
       in.symbols = batch.symbols.data();
+      in.embedding = embedding_;
+      in.embedding_rows = embedding_ ? static_cast<int>(model_->settings().input_size) : 0;
     }
     return in;
-  }
-
-  // The rows of the embedding that the symbols name, [T,B,E].
-  const float* embed(const Batch& batch) {
-    const std::size_t width = embedding_width();
-    embedded_.resize(batch.symbols.size() * width);
-    for (std::size_t i = 0; i < batch.symbols.size(); ++i) {
-      std::copy_n(embedding_ + batch.symbols[i] * width, width, embedded_.data() + i * width);
-    }
-    return embedded_.data();
-  }
-
-  // Position after position, so that the sum has the same bits on any number of threads.
-  void collect_embedding_gradient(const Batch& batch) {
-    const std::size_t width = embedding_width();
-    std::fill_n(embedding_gradient_, model_->embedding()->weight.numel(), 0.0f);
-    for (std::size_t i = 0; i < batch.symbols.size(); ++i) {
-      float* to = embedding_gradient_ + batch.symbols[i] * width;
-      const float* from = embedded_gradient_.data() + i * width;
-      for (std::size_t j = 0; j < width; ++j) to[j] += from[j];
-    }
   }
 
   kernels::Readout<float> readout(const Batch& batch, std::vector<std::int32_t>* predictions) {
@@ -140,7 +111,6 @@ class FusedEngine : public Engine {
   std::vector<int> state_widths_;  // by state part
   const float* embedding_ = nullptr;
   float* embedding_gradient_ = nullptr;
-  std::vector<float> embedded_, embedded_gradient_;  // [T,B,E]
   kernels::Readout<float> readout_;
 };
 

@@ -72,6 +72,8 @@ SequenceInputs<T> SequenceData<T>::inputs() {
   in.parameters = parameter_table_.data();
   in.dense = symbols.empty() ? dense.data() : nullptr;
   in.symbols = symbols.empty() ? nullptr : symbols.data();
+  in.embedding = embedding.empty() ? nullptr : embedding.data();
+  in.embedding_rows = static_cast<int>(embedding.size()) / input_width();
   in.initial = initial.empty() ? nullptr : initial_table_.data();
   in.lengths = lengths.empty() ? nullptr : lengths.data();
   return in;
@@ -95,6 +97,8 @@ SequenceGradients<T> SequenceData<T>::gradients(bool with_output) {
   g.final_state = final_gradient.empty() ? nullptr : final_gradient_table_.data();
   g.parameters = parameter_gradient_table_.data();
   g.input = input_gradient.data();
+  embedding_gradient.resize(embedding.size());
+  g.embedding = embedding.empty() ? nullptr : embedding_gradient.data();
   g.initial = initial_gradients.empty() ? nullptr : initial_gradient_table_.data();
   g.state_limit = state_limit;
   return g;

@@ -233,6 +233,7 @@ struct SequenceData {
   std::vector<std::vector<T>> parameters, initial;
   std::vector<T> dense;
   std::vector<std::int32_t> symbols;  // used instead of `dense` if not empty
+  std::vector<T> embedding;           // of the symbols; empty: one-hot
   std::vector<std::int64_t> lengths;
   std::vector<T> readout_weight, readout_bias;
   std::vector<std::int32_t> targets;
@@ -247,7 +248,7 @@ struct SequenceData {
   std::vector<T> output_gradient;              // in, for backward()
   std::vector<std::vector<T>> final_gradient;  // in, for backward() and train()
   std::vector<std::vector<T>> parameter_gradients, initial_gradients;
-  std::vector<T> input_gradient;
+  std::vector<T> input_gradient, embedding_gradient;
 
   // Small weights: with large ones an NRU amplifies every difference exponentially in time.
   SequenceData(std::shared_ptr<const Program<T>> program, const RunCase& run,

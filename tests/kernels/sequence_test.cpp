@@ -35,6 +35,30 @@ void expect_same_gradients(const SequenceData<T>& a, const SequenceData<T>& b) {
   EXPECT_EQ(a.readout_bias_gradient, b.readout_bias_gradient);
 }
 
+// All results of a run whose x are rows of an embedding, against one that was given these rows.
+void expect_those_of_dense(const SequenceData<double>& embedded,
+                           const SequenceData<double>& dense) {
+  constexpr double kBound = 1e-10;
+  EXPECT_LT(relative_distance(embedded.output, dense.output), kBound);
+  for (std::size_t s = 0; s < dense.final_state.size(); ++s)
+    EXPECT_LT(relative_distance(embedded.final_state[s], dense.final_state[s]), kBound);
+  for (std::size_t p = 0; p < dense.parameters.size(); ++p) {
+    EXPECT_LT(relative_distance(embedded.parameter_gradients[p], dense.parameter_gradients[p]),
+              kBound)
+        << dense.program->parameters[p].name;
+  }
+  for (std::size_t s = 0; s < dense.initial_gradients.size(); ++s)
+    EXPECT_LT(relative_distance(embedded.initial_gradients[s], dense.initial_gradients[s]), kBound);
+  EXPECT_LT(relative_distance(embedded.input_gradient, dense.input_gradient), kBound);
+  std::vector<double> sums(embedded.embedding.size());
+  const int I = dense.input_width();
+  for (std::size_t i = 0; i < dense.positions(); ++i) {
+    for (int j = 0; embedded.symbols[i] >= 0 && j < I; ++j)
+      sums[embedded.symbols[i] * I + j] += dense.input_gradient[i * I + j];
+  }
+  EXPECT_LT(relative_distance(embedded.embedding_gradient, sums), kBound);
+}
+
 class SequenceInvariance : public SequenceTest {};
 NRU_SEQUENCE_CASES(SequenceInvariance, cell_cases(), run_cases());
 
@@ -115,6 +139,37 @@ TEST_P(SequenceInvariance, SymbolsEqualOneHotInputs) {
   EXPECT_EQ(dense.train(sequence).loss, symbols.train(sequence).loss);
   expect_same_outputs(dense, symbols);
   expect_same_gradients(dense, symbols);
+}
+
+// With few rows, whose share of the pre-activations is known before the first step, and with more
+// rows than positions.
+TEST_P(SequenceInvariance, EmbeddedSymbolsEqualTheirRows) {
+  for (int rows : {1, 3, 500}) {
+    SCOPED_TRACE(rows);
+    SequenceData<double> dense(cell(), run()), embedded = dense;
+    const int I = dense.input_width();
+    const Philox random(6, Stream::train_batches);
+    embedded.embedding = random_values<double>(static_cast<std::size_t>(rows) * I, 9);
+    for (std::size_t i = 0; i < dense.positions(); ++i) {
+      embedded.symbols.push_back(static_cast<std::int32_t>(random.below(rows, 0, i)));
+      std::copy_n(embedded.embedding.begin() + embedded.symbols[i] * I, I,
+                  dense.dense.begin() + i * I);
+    }
+    for (std::size_t i = 0; !dense.lengths.empty() && i < dense.positions(); ++i) {
+      const int step = i / run().batch;
+      if (step >= dense.lengths[i % run().batch]) embedded.symbols[i] = -1000000;  // never read
+    }
+    Sequence<double> sequence(dense.program, 1), other(dense.program, 2);
+    const double loss = dense.train(sequence).loss;
+    EXPECT_NEAR(loss, embedded.train(other).loss, 1e-11 * loss);
+    expect_those_of_dense(embedded, dense);
+    EXPECT_NEAR(loss, embedded.evaluate(other).loss, 1e-11 * loss);
+    dense.forward(sequence, true);
+    dense.backward(sequence);
+    embedded.forward(other, true);
+    embedded.backward(other);
+    expect_those_of_dense(embedded, dense);
+  }
 }
 
 // An object that has seen larger batches, longer sequences and NaN computes what a new one does.

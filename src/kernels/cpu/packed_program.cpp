@@ -10,6 +10,8 @@ const T* block(const Segment& s, int columns, const T* const* parameters) {
   return parameters[s.parameter] + static_cast<std::ptrdiff_t>(s.row) * columns + s.column;
 }
 
+bool is_input(const Segment& s) { return s.part == kInput; }
+
 }  // namespace
 
 template <class T>
@@ -25,43 +27,80 @@ PackedProgram<T>::PackedProgram(const Program<T>& program)
   }
   forward_.resize(phases);
   bias_.resize(phases);
+  for (const Phase<T>& phase : program.phases) {
+    reads_input_.push_back(std::any_of(phase.segments.begin(), phase.segments.end(), is_input));
+  }
+  input_share_.resize(phases);
+  input_weights_.resize(phases);
   backward_.resize(pieces_.size() - phases);
 }
 
 template <class T>
-int PackedProgram<T>::pieces(bool backward, bool readout) const {
+int PackedProgram<T>::begin(const SequenceInputs<T>& inputs, bool backward, bool readout) {
+  // Each slice has sums of its own to multiply for every row of the embedding.
+  shares_input_ =
+      inputs.embedding && std::int64_t{2} * slice_count(inputs.batch) * inputs.embedding_rows <=
+                              std::int64_t{inputs.steps} * inputs.batch;
   return (backward ? static_cast<int>(pieces_.size()) : forward_pieces_) +
          (program_->prepare ? 1 : 0) + (readout ? 1 : 0);
 }
 
 template <class T>
-void PackedProgram<T>::pack_piece(int piece, const T* const* parameters,
+void PackedProgram<T>::pack_piece(int piece, const SequenceInputs<T>& inputs,
                                   const Readout<T>* readout) {
   if (readout && piece-- == 0) return pack_readout(*readout);
   if (program_->prepare && piece-- == 0) {
-    return program_->prepare(parameters, derived_.require(program_->derived));
+    return program_->prepare(inputs.parameters, derived_.require(program_->derived));
   }
   const Piece& p = pieces_[piece];
-  p.segment < 0 ? pack_forward(p.phase, parameters) : pack_backward(p.phase, p.segment, parameters);
+  p.segment < 0 ? pack_forward(p.phase, inputs)
+                : pack_backward(p.phase, p.segment, inputs.parameters);
 }
 
 template <class T>
-void PackedProgram<T>::pack_forward(int phase_index, const T* const* parameters) {
+void PackedProgram<T>::pack_forward(int phase_index, const SequenceInputs<T>& inputs) {
   const Phase<T>& phase = program_->phases[phase_index];
   const int outputs = program_->parts[phase.part].width;
+  if (phase.bias >= 0) {
+    T* bias = bias_[phase_index].require(padded_width<T>(outputs));  // padding stays zero
+    std::copy_n(inputs.parameters[phase.bias] + phase.bias_row, outputs, bias);
+  }
+  if (shares_input_ && reads_input_[phase_index]) share_input(phase_index, inputs);
+  const auto left_out = [&](const Segment& s) { return shares_input_ && is_input(s); };
   int depth = 0;
-  for (const Segment& s : phase.segments) depth += program_->parts[s.part].width;
+  for (const Segment& s : phase.segments) {
+    if (!left_out(s)) depth += program_->parts[s.part].width;
+  }
   T* packed = forward_[phase_index].require(ops_->packed_size(depth, outputs));
   int offset = 0;
   for (const Segment& s : phase.segments) {
+    if (left_out(s)) continue;
     const int width = program_->parts[s.part].width;
     const int ld = program_->parameters[s.parameter].columns;
-    ops_->pack(block(s, ld, parameters), width, outputs, 1, ld, packed, offset, depth);
+    ops_->pack(block(s, ld, inputs.parameters), width, outputs, 1, ld, packed, offset, depth);
     offset += width;
   }
-  if (phase.bias >= 0) {
-    T* bias = bias_[phase_index].require(padded_width<T>(outputs));  // padding stays zero
-    std::copy_n(parameters[phase.bias] + phase.bias_row, outputs, bias);
+}
+
+template <class T>
+void PackedProgram<T>::share_input(int phase_index, const SequenceInputs<T>& inputs) {
+  const Phase<T>& phase = program_->phases[phase_index];
+  const int width = program_->parts[kInput].width, outputs = program_->parts[phase.part].width;
+  const int ld = padded_width<T>(outputs), rows = inputs.embedding_rows;
+  T* share = input_share_[phase_index].require(static_cast<std::size_t>(rows + 1) * ld);
+  for (int r = 0; r <= rows; ++r) {
+    if (phase.bias >= 0)
+      std::copy_n(bias_[phase_index].data(), ld, share + r * ld);
+    else
+      std::fill_n(share + r * ld, ld, T(0));
+  }
+  for (const Segment& s : phase.segments) {
+    if (!is_input(s)) continue;
+    const int columns = program_->parameters[s.parameter].columns;
+    T* weights = input_weights_[phase_index].require(ops_->packed_size(width, outputs));
+    ops_->pack(block(s, columns, inputs.parameters), width, outputs, 1, columns, weights, 0, width);
+    const Operand<T> x{inputs.embedding, width, width};
+    ops_->multiply(&x, 1, rows, weights, outputs, nullptr, true, share, ld);
   }
 }
 

@@ -18,10 +18,18 @@ class PackedProgram {
 
   // The work as independent pieces, for parallel_pieces(). The backward operands are needed by
   // backward passes only.
-  int pieces(bool backward, bool readout) const;
-  void pack_piece(int piece, const T* const* parameters, const Readout<T>* readout);
+  int begin(const SequenceInputs<T>& inputs, bool backward, bool readout);  // how many
+  void pack_piece(int piece, const SequenceInputs<T>& inputs, const Readout<T>* readout);
 
-  const T* forward(int phase) const { return forward_[phase].data(); }  // [sum of widths, outputs]
+  // [sum of widths, outputs]; without x where its share is known.
+  const T* forward(int phase) const { return forward_[phase].data(); }
+  // Whether the inputs have an embedding of so few rows that phases know their share of each.
+  bool shares_input() const { return shares_input_; }
+  // Then, of a phase that reads x: W x + b for every row x of the embedding and, behind them, for
+  // x = 0, [embedding_rows + 1, ld of the phase's part]. No step has to multiply by x. Else null.
+  const T* input_share(int phase) const {
+    return shares_input_ && reads_input_[phase] ? input_share_[phase].data() : nullptr;
+  }
   const T* bias(int phase) const {
     return bias_[phase].data();
   }  // padded; null if the phase has none
@@ -34,7 +42,8 @@ class PackedProgram {
   const T* readout_backward() const { return readout_backward_.data(); }  // [classes, output width]
 
  private:
-  void pack_forward(int phase, const T* const* parameters);
+  void pack_forward(int phase, const SequenceInputs<T>& inputs);
+  void share_input(int phase, const SequenceInputs<T>& inputs);
   void pack_backward(int phase, int segment, const T* const* parameters);
   void pack_readout(const Readout<T>& readout);
 
@@ -47,6 +56,9 @@ class PackedProgram {
   int forward_pieces_ = 0;
   std::vector<int> first_segment_;
   std::vector<Buffer<T>> forward_, bias_, backward_;
+  bool shares_input_ = false;
+  std::vector<char> reads_input_;                       // by phase, as are:
+  std::vector<Buffer<T>> input_share_, input_weights_;  // the latter packed
   Buffer<T> derived_, readout_forward_, readout_bias_, readout_backward_;
 };
 

@@ -51,9 +51,8 @@ struct Sequence<T>::State {
         slices.emplace_back(*program, begin, slice_begin(batch, i + 1) - begin);
       }
     }
-    parallel_pieces(
-        packed.pieces(backward, call.readout != nullptr), thread_count(),
-        [&](int piece) { packed.pack_piece(piece, call.inputs->parameters, call.readout); });
+    parallel_pieces(packed.begin(*call.inputs, backward, call.readout != nullptr), thread_count(),
+                    [&](int piece) { packed.pack_piece(piece, *call.inputs, call.readout); });
   }
 
   template <class F>
@@ -88,15 +87,18 @@ struct Sequence<T>::State {
   void reduce_gradients(const SliceCall<T>& call) const {
     const int count = static_cast<int>(program->parameters.size());
     const Readout<T>* readout = call.readout;
-    const int pieces = count + (readout ? 2 : 0);
-    parallel_pieces(pieces, thread_count(), [&](int p) {
+    const int embedding = count + (readout ? 2 : 0);
+    parallel_pieces(embedding + 1, thread_count(), [&](int p) {
       if (p < count) {
         T* const* to = call.gradients->parameters;
         reduce(p, program->parameters[p].size(), to ? to[p] : nullptr);
-      } else {
+      } else if (p < embedding) {
         const std::int64_t width = program->parts[program->output].width;
         p == count ? reduce(p, readout->classes * width, readout->weight_gradient)
                    : reduce(p, readout->classes, readout->bias_gradient);
+      } else {
+        const std::int64_t width = program->parts[kInput].width;
+        reduce(p, call.inputs->embedding_rows * width, call.gradients->embedding);
       }
     });
   }

@@ -41,7 +41,7 @@ class Slice {
   std::size_t stash_bytes() const;
 
   // Gradient of a parameter over these rows; the readout's weight and bias follow the program's
-  // parameters.
+  // parameters, and then the embedding.
   const T* parameter_gradient(int parameter) const { return parameter_gradients_[parameter]; }
 
  private:
@@ -56,6 +56,7 @@ class Slice {
 
   void load_initial(const SequenceInputs<T>& inputs);
   void load_input(const SequenceInputs<T>& inputs, int begin, int end, int slot);
+  void name_embedded(const SequenceInputs<T>& inputs, int begin, int end, int slot);
   void run_phase(const SliceCall<T>& call, int phase, int slot, int count);
   void hold_finished_rows(const SequenceInputs<T>& inputs, int step, int slot);
   void store_outputs(const SliceCall<T>& call, int begin, int end, int slot);
@@ -75,6 +76,8 @@ class Slice {
   void backward_phase(const SliceCall<T>& call, int phase, int step, int index);
   void limit_state_gradient(double limit);
   void accumulate_weights(const SliceCall<T>& call, int begin, int end);
+  void accumulate_embedded(int phase, int begin, int end);
+  void finish_embedded(const SliceCall<T>& call);
   void store_input_gradient(const SliceCall<T>& call, int begin, int end);
   bool finished(const SequenceInputs<T>& inputs, int row, int step) const {
     return inputs.lengths && step >= inputs.lengths[first_row_ + row];
@@ -99,6 +102,10 @@ class Slice {
   std::vector<T*> gradient_pointers_, bulk_pointers_;
   std::vector<Buffer<T>> held_;  // by state part: gradients of rows that are past their length
   Buffer<T> input_gradient_;     // [chunk, rows, ld]
+  // Inputs with an embedding: the row of it that x is, and by phase the sum of d_pre over all x
+  // that are this row [embedding_rows + 1, ld].
+  Buffer<std::int32_t> embedded_;  // [window, rows]
+  std::vector<Buffer<T>> d_share_;
   Buffer<T> parameter_storage_;
   std::vector<T*> parameter_gradients_;
 

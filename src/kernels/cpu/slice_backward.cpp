@@ -39,6 +39,7 @@ void Slice<T>::size_gradients(const SliceCall<T>& call) {
   gradient_pointers_.resize(parts);
   bulk_pointers_.resize(parts);
   d_pre_.resize(phases);
+  d_share_.resize(phases);
   for (std::size_t p = 0; p < parts; ++p) {
     const std::size_t row_values = static_cast<std::size_t>(rows_) * ld_[p];
     gradient_pointers_[p] = gradient_[p].require(row_values);
@@ -73,6 +74,7 @@ void Slice<T>::clear_parameter_gradients(const SliceCall<T>& call) {
     sizes.push_back(static_cast<std::int64_t>(call.readout->classes) * width(program_->output));
     sizes.push_back(call.readout->classes);
   }
+  sizes.push_back(static_cast<std::int64_t>(call.inputs->embedding_rows) * width(kInput));
   // Products write whole vectors behind the last row.
   constexpr std::size_t kSlack = 2 * kAlignment / sizeof(T);
   std::size_t total = 0;
@@ -83,6 +85,12 @@ void Slice<T>::clear_parameter_gradients(const SliceCall<T>& call) {
   for (std::int64_t n : sizes) {
     parameter_gradients_.push_back(next);
     next += n + kSlack;
+  }
+  for (std::size_t p = 0; p < d_share_.size(); ++p) {
+    const std::size_t size =
+        static_cast<std::size_t>(call.inputs->embedding_rows + 1) * ld_[program_->phases[p].part];
+    if (call.packed->input_share(static_cast<int>(p)))
+      std::memset(d_share_[p].require(size), 0, size * sizeof(T));
   }
   if (program_->accumulators > 0) {
     std::memset(accumulators_.require(program_->accumulators), 0,
@@ -217,7 +225,10 @@ void Slice<T>::accumulate_weights(const SliceCall<T>& call, int begin, int end) 
     const Phase<T>& phase = program_->phases[p];
     const int outputs = width(phase.part), ld = ld_[phase.part];
     const T* d = d_pre_[p].data();
+    const bool shared = call.packed->input_share(static_cast<int>(p)) != nullptr;
+    if (shared) accumulate_embedded(static_cast<int>(p), begin, end);
     for (const Segment& s : phase.segments) {
+      if (shared && s.part == kInput) continue;
       const std::ptrdiff_t columns = program_->parameters[s.parameter].columns;
       ops_->accumulate_outer(d, ld, outputs, at(s.part, begin + (s.previous ? 0 : 1)), ld_[s.part],
                              width(s.part), depth,
@@ -232,7 +243,10 @@ void Slice<T>::accumulate_weights(const SliceCall<T>& call, int begin, int end) 
 
 template <class T>
 void Slice<T>::store_input_gradient(const SliceCall<T>& call, int begin, int end) {
-  if (!call.gradients->input) return;
+  T* d_embedding = call.packed->shares_input() || !call.gradients->embedding
+                       ? nullptr
+                       : parameter_gradients_.back();
+  if (!call.gradients->input && !d_embedding) return;
   const int count = (end - begin) * rows_, w = width(kInput), ld = ld_[kInput];
   T* sum = input_gradient_.require(static_cast<std::size_t>(count) * ld);
   bool any = false;
@@ -248,9 +262,14 @@ void Slice<T>::store_input_gradient(const SliceCall<T>& call, int begin, int end
   }
   const T* from = sum;
   for (int step = begin; step < end; ++step) {
-    T* to = call.gradients->input +
-            (static_cast<std::size_t>(step) * call.inputs->batch + first_row_) * w;
-    for (int r = 0; r < rows_; ++r, from += ld, to += w) std::memcpy(to, from, w * sizeof(T));
+    const std::size_t first = static_cast<std::size_t>(step) * call.inputs->batch + first_row_;
+    for (int r = 0; r < rows_; ++r, from += ld) {
+      if (call.gradients->input)
+        std::memcpy(call.gradients->input + (first + r) * w, from, w * sizeof(T));
+      if (d_embedding && !finished(*call.inputs, r, step))
+        ops_->add(from, w,
+                  d_embedding + call.inputs->symbols[first + r] * static_cast<std::size_t>(w));
+    }
   }
 }
 
@@ -274,6 +293,7 @@ void Slice<T>::backward(const SliceCall<T>& call) {
     accumulate_weights(call, begin, end);
     store_input_gradient(call, begin, end);
   }
+  if (call.packed->shares_input()) finish_embedded(call);
   if (program_->finish) program_->finish(accumulators_.data(), parameter_gradients_.data());
   for (std::size_t s = 0; call.gradients->initial && s < states_.size(); ++s) {
     T* to = call.gradients->initial[s];

@@ -92,6 +92,9 @@ void Slice<T>::load_input(const SequenceInputs<T>& inputs, int begin, int end, i
       const std::size_t position = static_cast<std::size_t>(step) * inputs.batch + first_row_ + r;
       if (finished(inputs, r, step)) {  // what lies there may be anything, NaN included
         std::memset(to, 0, w * sizeof(T));
+      } else if (inputs.embedding) {
+        std::memcpy(to, inputs.embedding + inputs.symbols[position] * static_cast<std::size_t>(w),
+                    w * sizeof(T));
       } else if (inputs.symbols) {
         std::memset(to, 0, w * sizeof(T));
         to[inputs.symbols[position]] = T(1);
@@ -108,13 +111,21 @@ void Slice<T>::run_phase(const SliceCall<T>& call, int index, int slot, int coun
   Rows<T> rows = rows_at(slot, count);
   rows.parameters = call.inputs->parameters;
   rows.derived = call.packed->derived();
+  const T* share = call.packed->input_share(index);
+  const int ld = ld_[phase.part];
+  T* pre = current_[phase.part];
+  for (int i = 0; share && i < count; ++i)
+    std::memcpy(pre + i * ld, share + embedded_.data()[slot * rows_ + i] * ld, ld * sizeof(T));
   Operand<T> operands[8];
   int n = 0;
   for (const Segment& s : phase.segments) {
+    if (share && s.part == kInput) continue;
     operands[n++] = {s.previous ? previous_[s.part] : current_[s.part], ld_[s.part], width(s.part)};
   }
-  ops_->multiply(operands, n, count, call.packed->forward(index), width(phase.part),
-                 call.packed->bias(index), false, current_[phase.part], ld_[phase.part]);
+  if (n > 0) {
+    ops_->multiply(operands, n, count, call.packed->forward(index), width(phase.part),
+                   share ? nullptr : call.packed->bias(index), share != nullptr, pre, ld);
+  }
   phase.forward(rows);
 }
 
@@ -204,6 +215,7 @@ void Slice<T>::forward(const SliceCall<T>& call, bool keep) {
   for (std::size_t p = 0; p < storage_.size(); ++p) {
     storage_[p].require(static_cast<std::size_t>(window + 1) * rows_ * ld_[p]);
   }
+  if (call.packed->shares_input()) embedded_.require(static_cast<std::size_t>(window) * rows_);
   loss_ = 0;
   events_ = {};
   row_events_.assign(static_cast<std::size_t>(chunk) * rows_ * kEvents, 0);
@@ -212,7 +224,8 @@ void Slice<T>::forward(const SliceCall<T>& call, bool keep) {
   int last = 0;  // slot of the newest state
   for (int begin = 0; begin < inputs.steps; begin += chunk) {
     const int end = std::min(inputs.steps, begin + chunk), slot = keep ? begin : 0;
-    load_input(inputs, begin, end, slot);
+    call.packed->shares_input() ? name_embedded(inputs, begin, end, slot)
+                                : load_input(inputs, begin, end, slot);
     for (int step = begin; step < end; ++step) {
       for (std::size_t p = 0; p < program_->phases.size(); ++p) {
         if (program_->phases[p].recurrent)

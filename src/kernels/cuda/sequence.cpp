@@ -19,6 +19,7 @@ void check_call(const SequenceInputs<float>& inputs) {
   if (inputs.steps < 1 || inputs.batch < 1) {
     throw std::invalid_argument("a sequence needs at least one step and one row");
   }
+  if (inputs.embedding) throw std::invalid_argument("embeddings on a device: embedding.h");
 }
 
 }  // namespace
