@@ -38,8 +38,7 @@ Contender our_contender(const Workload& w, const CellInfo& cell, EngineKind kind
   c.row.cell = cell.name;
   c.row.backend = kind == EngineKind::fused ? "fused" : "reference";
   c.row.parameters = network->flat.size();
-  c.flop = update_flop(w, layer_weights(cell, settings),
-                       static_cast<double>(network->model->output_weight().numel()));
+  c.flop = update_flop(w, multiplied_weights(w, cell, network->model));
   c.update = [network, &batch] {
     network->engine->compute_gradients(batch);
     network->optimizer.step(network->optimizer.gradient_norm());
@@ -59,8 +58,7 @@ Contender torch_contender(const Workload& w, const std::string& name, int gates,
   c.row.cell = name;
   c.row.backend = "torch";
   c.row.parameters = torch_parameters(w, gates, hidden);
-  c.flop = update_flop(w, static_cast<double>(gates * hidden * (w.layer_input() + hidden)),
-                       static_cast<double>(w.classes * hidden));
+  c.flop = update_flop(w, torch_weights(w, gates, hidden));
   c.update = [network, adam] {
     adam->zero_grad();
     network->loss().backward();

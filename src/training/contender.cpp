@@ -48,17 +48,36 @@ ModelSettings model_settings(const Workload& w, const CellInfo& cell) {
   return {cell.name, options, w.input, w.classes, 1, w.embedding};
 }
 
-double update_flop(const Workload& w, double layer_weights, double output_weights) {
-  return 6.0 * w.batch * (layer_weights * w.steps + output_weights * (w.steps - w.loss_from));
+double update_flop(const Workload& w, const MultipliedWeights& weights) {
+  const double inputs = w.embedding > 0 ? w.input : static_cast<double>(w.batch) * w.steps;
+  return 6.0 * (w.batch * ((weights.layer - weights.of_input) * w.steps +
+                           weights.output * (w.steps - w.loss_from)) +
+                weights.of_input * inputs);
 }
 
-double layer_weights(const CellInfo& cell, const ModelSettings& settings) {
-  double weights = 0;
+MultipliedWeights multiplied_weights(const Workload& w, const CellInfo& cell, const Model& model) {
+  const ModelSettings settings = model_settings(w, cell);
+  MultipliedWeights weights;
   for (const auto& p : cell.parameters(settings.layer_input(), settings.cell_options)) {
     // A plane rotation costs 6 FLOP, three times a weight.
-    weights += static_cast<double>(p.size()) * (p.columns > 0 ? 1 : 3 * p.rotations);
+    weights.layer += static_cast<double>(p.size()) * (p.columns > 0 ? 1 : 3 * p.rotations);
   }
+  const auto program = model->layer()->program<float>(0);
+  for (const auto& phase : program->phases) {
+    for (const auto& s : phase.segments) {
+      if (s.part == kernels::kInput)
+        weights.of_input += static_cast<double>(program->parts[phase.part].width) *
+                            static_cast<double>(settings.layer_input());
+    }
+  }
+  weights.output = static_cast<double>(model->output_weight().numel());
   return weights;
+}
+
+MultipliedWeights torch_weights(const Workload& w, int gates, std::int64_t hidden) {
+  const auto of_input = static_cast<double>(gates * hidden * w.layer_input());
+  return {of_input + static_cast<double>(gates * hidden * hidden), of_input,
+          static_cast<double>(w.classes * hidden)};
 }
 
 double update_bytes(const Workload& w, double parameters, double states) {

@@ -28,10 +28,15 @@ tasks::Batch random_batch(const Workload& w);
 // What `nru bench` makes of a cell for a task: its sizes in the paper.
 ModelSettings model_settings(const Workload& w, const CellInfo& cell);
 
-// 2 FLOP per weight and row forward, 4 backward; the output layer only where there is a loss.
-double update_flop(const Workload& w, double layer_weights, double output_weights);
-// The weights of a cell for update_flop().
-double layer_weights(const CellInfo& cell, const ModelSettings& settings);
+struct MultipliedWeights {
+  double layer = 0;     // all that multiply at every step
+  double of_input = 0;  // those of them that multiply x
+  double output = 0;
+};
+// 2 FLOP per weight and row forward, 4 backward; the output layer only where there is a loss. What
+// x is multiplied by counts once per row of an embedding: no more than that is needed.
+double update_flop(const Workload& w, const MultipliedWeights& weights);
+MultipliedWeights multiplied_weights(const Workload& w, const CellInfo& cell, const Model& model);
 
 // Parameters with their gradient and Adam's two moments, each read and written; the input read;
 // every state written once and read once. `states`: their width, all together.
@@ -44,6 +49,7 @@ std::int64_t equal_parameters(const std::vector<Contender>& contenders);
 // many parameters; `gates` is 4 for an LSTM.
 std::int64_t equal_hidden_size(const Workload& w, int gates, std::int64_t parameters);
 std::int64_t torch_parameters(const Workload& w, int gates, std::int64_t hidden);
+MultipliedWeights torch_weights(const Workload& w, int gates, std::int64_t hidden);
 
 bool wanted(const std::vector<std::string>& names, const std::string& name);
 

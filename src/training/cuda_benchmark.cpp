@@ -70,8 +70,7 @@ Contender our_row(const Workload& w, const CellInfo& cell, const Model& model,
   c.row.cell = cell.name;
   c.row.backend = backend;
   c.row.parameters = count_parameters(settings);
-  c.flop = update_flop(w, layer_weights(cell, settings),
-                       static_cast<double>(model->output_weight().numel()));
+  c.flop = update_flop(w, multiplied_weights(w, cell, model));
   c.bytes = update_bytes(w, static_cast<double>(c.row.parameters),
                          state_widths(*model->layer()->program<float>(0)));
   return c;

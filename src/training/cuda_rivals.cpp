@@ -59,8 +59,7 @@ Contender make_rival(const Workload& w, const std::string& name, int gates, int 
   c.row.precision = tf32 ? "tf32" : "float32";
   c.row.graph = graph;
   c.row.parameters = torch_parameters(w, gates, hidden);
-  c.flop = update_flop(w, static_cast<double>(gates * hidden * (w.layer_input() + hidden)),
-                       static_cast<double>(w.classes * hidden));
+  c.flop = update_flop(w, torch_weights(w, gates, hidden));
   c.bytes =
       update_bytes(w, static_cast<double>(c.row.parameters), static_cast<double>(states * hidden));
   const auto timed = [rival, graph](const std::function<void()>& work) -> std::function<void()> {

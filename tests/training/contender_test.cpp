@@ -14,6 +14,11 @@ const Workload& workload(const std::string& task) {
   throw std::out_of_range(task);
 }
 
+MultipliedWeights weights_of(const Workload& w, const std::string& name) {
+  const CellInfo& cell = find_cell(name);
+  return multiplied_weights(w, cell, Model(model_settings(w, cell)));
+}
+
 TEST(Contender, BatchesHaveTheShapeOfTheWorkload) {
   for (const Workload& w : workloads()) {
     const tasks::Batch batch = random_batch(w);
@@ -28,13 +33,23 @@ TEST(Contender, BatchesHaveTheShapeOfTheWorkload) {
 TEST(Contender, ArithmeticOfAnUpdate) {
   // psMNIST: 785 steps of 100 rows, one of which has a loss.
   const Workload& w = workload("psmnist");
-  EXPECT_DOUBLE_EQ(update_flop(w, 1000, 10), 6.0 * 100 * (1000.0 * 785 + 10));
+  EXPECT_DOUBLE_EQ(update_flop(w, {1000, 5, 10}), 6.0 * 100 * (1000.0 * 785 + 10));
+  // Characters: 150 steps of 128 rows, but 50 rows of the embedding that x can be.
+  EXPECT_DOUBLE_EQ(update_flop(workload("char-lm"), {1000, 300, 10}),
+                   6.0 * (128 * 150 * (700.0 + 10) + 300 * 50));
   // An LSTM: its matrices and its peepholes multiply, its biases do not.
-  const ModelSettings lstm = model_settings(w, find_cell("lstm"));
-  EXPECT_DOUBLE_EQ(layer_weights(find_cell("lstm"), lstm), 4 * 200 * (1 + 200) + 3 * 200);
+  const MultipliedWeights lstm = weights_of(w, "lstm");
+  EXPECT_DOUBLE_EQ(lstm.layer, 4 * 200 * (1 + 200) + 3 * 200);
+  EXPECT_DOUBLE_EQ(lstm.of_input, 4 * 200);
+  EXPECT_DOUBLE_EQ(lstm.output, 200 * 10);
+  // torch's own has no peepholes.
+  const MultipliedWeights torch_lstm = torch_weights(w, 4, 200);
+  EXPECT_DOUBLE_EQ(torch_lstm.layer, 4 * 200 * (1 + 200));
+  EXPECT_DOUBLE_EQ(torch_lstm.of_input, lstm.of_input);
+  EXPECT_DOUBLE_EQ(torch_lstm.output, lstm.output);
   // The angles of the EURNN, a thousand of them per layer of the butterfly: three times a weight.
   const Workload& copy = workload("copy");
-  EXPECT_GT(layer_weights(find_cell("eurnn"), model_settings(copy, find_cell("eurnn"))),
+  EXPECT_GT(weights_of(copy, "eurnn").layer,
             static_cast<double>(count_parameters(model_settings(copy, find_cell("eurnn")))));
 }
 
