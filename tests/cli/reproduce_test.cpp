@@ -412,7 +412,7 @@ TEST_F(Reproduce, SlipsGetTheNearestName) {
 TEST_F(Reproduce, ListsThePapersExperiments) {
   EXPECT_THAT(nru({"reproduce", "--list"}).out, ContainsRegex("copy-100 +30 +10  Copying memory"));
   const auto json = parse_json(nru({"reproduce", "--list", "--json"}).out);
-  EXPECT_EQ(json.size(), 23u);
+  EXPECT_EQ(json.size(), 26u);
 }
 
 // Every setting of the paper's files is one that the cells and tasks know.
