@@ -28,7 +28,7 @@ class CudaRunner : public Runner<float> {
     cuda::SequenceOptions options;
     options.stream = stream_;
     options.tf32 = at::globalContext().allowTF32CuBLAS();
-    options.whole_sequence = call.state_gradient_limit == 0;
+    options.state_limit = call.state_gradient_limit > 0;
     sequence_ = std::make_unique<cuda::Sequence>(call.float_program, options);
   }
 

@@ -33,8 +33,8 @@ struct NruShape {
   int head_outputs() const { return 2 * heads + 2 * direction_size(); }
   // heads divides rank(): every write that is added is of rank one (linear) or two (ReLU)
   bool factored_write() const;
-  // What the whole-sequence kernels of a GPU are written for.
-  bool plain() const { return factored_write() && !layer_norm && write_limit == 0; }
+  // What the whole-sequence kernels of a GPU are written for; some without a write_limit.
+  bool plain() const { return factored_write() && !layer_norm; }
 };
 
 // Parameters: weight [H, I+H+M] over [x; h'; m'], bias [H], (norm_weight [H], norm_bias [H]),

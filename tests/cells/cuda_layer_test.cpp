@@ -118,16 +118,20 @@ const Case& some_case() {
   return c;
 }
 
-// Whole-sequence kernels do not limit gradients: a layer with a limit goes step by step.
+// In the whole-sequence kernels, and step by step.
 TEST(CudaLayers, LimitedGradientsAreThoseOfTheCpu) {
   NRU_NEEDS_CUDA_LAYERS();
-  const auto made = make_layer(some_case(), Backend::fused, torch::kFloat, 1, 11);
-  made->set_state_gradient_limit(0.3);
-  Problem problem(*made, {4, 3}, Through::both, 3);
-  const Results expected = run(*made, problem);
-  made->to(kCuda);
-  move(problem);
-  expect_close(run_on_device(*made, problem).gradients, expected.gradients, 1e-4);
+  for (bool layer_norm : {false, true}) {
+    const auto options = NRUOptions(3, 17).heads(4).memory_size(64).layer_norm(layer_norm);
+    const auto made =
+        make_layer(make_case<NRUImpl>("nru", options), Backend::fused, torch::kFloat, 1, 11);
+    made->set_state_gradient_limit(0.3);
+    Problem problem(*made, {4, 3}, Through::both, 3);
+    const Results expected = run(*made, problem);
+    made->to(kCuda);
+    move(problem);
+    expect_close(run_on_device(*made, problem).gradients, expected.gradients, 1e-4);
+  }
 }
 
 TEST(CudaLayers, DoubleFallsBackToTheReference) {

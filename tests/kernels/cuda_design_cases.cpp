@@ -34,13 +34,22 @@ DesignCases rows_cases() {
       {"h17_m36_k9_R2", nru_of(5, 17, 36, 9)},
       {"h60_m32_k8_R2_relu", relu(nru_of(5, 60, 32, 8))},
       {"h90_m144_k1_R12_relu", relu(nru_of(5, 90, 144, 1))},
+      {"h80_m64_k4_limit", limited(copy)},
+      {"h100_m144_k4_relu_limit", limited(relu(nru_of(2, 100, 144, 4)))},
       {"h20_m64_k16_R2_declined", nru_of(5, 20, 64, 16)},  // more head outputs than compiled
   };
-  design.runs = {kOneStep, {"T12_B3_lengths_state", 12, 3, true, true}, kTwelveSteps};
-  for (bool lengths : {false, true}) design.long_runs.push_back({"", 120, 150, lengths, true});
+  design.runs = {kOneStep,
+                 {"T12_B3_lengths_state", 12, 3, true, true},
+                 kTwelveSteps,
+                 {"T7_B5_lengths_state_limit", 7, 5, true, true, 0.02}};
+  for (bool lengths : {false, true}) {
+    for (double limit : {0.0, 0.02})
+      design.long_runs.push_back({"", 120, 150, lengths, true, limit});
+  }
   for (const NruShape& shape : {nru_of(3, 40, 64, 4), nru_of(3, 21, 50, 2)}) {
     for (const NruShape& s : and_with_relu(shape)) design.extremes.push_back(s);
   }
+  design.extremes.push_back(limited(nru_of(3, 40, 64, 4)));
   return design;
 }
 
@@ -200,6 +209,11 @@ NruShape nru_of(int input, int hidden, int memory, int heads) {
 }
 NruShape with(NruShape shape, bool NruShape::*option) {
   shape.*option = true;
+  return shape;
+}
+
+NruShape limited(NruShape shape) {
+  shape.write_limit = 0.1;
   return shape;
 }
 

@@ -28,5 +28,6 @@ const std::vector<DesignCases>& design_cases();
 
 NruShape nru_of(int input, int hidden, int memory, int heads);
 NruShape with(NruShape shape, bool NruShape::*option);
+NruShape limited(NruShape shape);  // with a write_limit that cuts off many strengths
 
 }  // namespace nru::kernels::cuda

@@ -14,8 +14,8 @@
 namespace nru::kernels::cuda {
 namespace {
 
-std::string path(const CellCase& cell, int batch = 10) {
-  return path_of(*make_program<float>(cell), batch);
+std::string path(const CellCase& cell, int batch = 10, bool state_limit = false) {
+  return path_of(*make_program<float>(cell), batch, state_limit);
 }
 
 class CudaDesigns : public ::testing::TestWithParam<DesignCases> {
@@ -35,7 +35,8 @@ class CudaDesigns : public ::testing::TestWithParam<DesignCases> {
         // What a design declines may be another one's.
         const bool declined = cell.name.find("declined") != std::string::npos;
         ASSERT_EQ(path(cell, run.batch) == GetParam().path, !declined);
-        if (!declined) check(cell, run, {.stream = stream()});
+        const bool limit = run.state_limit > 0;
+        if (!declined) check(cell, run, {.stream = stream(), .state_limit = limit});
         if (HasFatalFailure()) return;
       }
     }
@@ -132,6 +133,7 @@ TEST(CudaPaths, TheSizeChoosesRows) {
   for (bool NruShape::*option : {&NruShape::relu_heads, &NruShape::sum_heads,
                                  &NruShape::heads_see_input, &NruShape::authors_overflow})
     EXPECT_EQ(path({"", with(copy, option)}), "rows");
+  EXPECT_EQ(path({"", limited(copy)}, 10, true), "rows");
   for (bool complex : {false, true})
     EXPECT_EQ(path({"", EurnnShape{.input = 1, .hidden = 1024, .complex = complex}}, 100), "rows");
 }
@@ -141,9 +143,9 @@ TEST(CudaPaths, WhatNoDesignTakesIsGeneric) {
   for (bool NruShape::*option :
        {&NruShape::layer_norm, &NruShape::multiply_memory, &NruShape::general_write})
     EXPECT_EQ(path({"", with(copy, option)}), "generic");
-  NruShape limited = copy;
-  limited.write_limit = 4;
-  EXPECT_EQ(path({"", limited}), "generic");
+  EXPECT_EQ(path({"", limited(nru_of(1, 200, 256, 4))}), "generic");
+  EXPECT_EQ(path({"", nru_of(1, 200, 256, 4)}, 100, true), "generic");
+  EXPECT_EQ(path({"", EurnnShape{.input = 1, .hidden = 1024}}, 100, true), "generic");
   EXPECT_EQ(path({"", nru_of(200, 1000, 2500, 4)}), "generic");
   EXPECT_EQ(path({"", nru_of(4, 9, 4, 9)}), "generic");  // heads that straddle rows
   EXPECT_EQ(path({"", EurnnShape{.input = 10, .hidden = 1025}}), "generic");

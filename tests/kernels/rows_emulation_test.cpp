@@ -76,7 +76,12 @@ void expect_the_same(const NruShape& shape, const RunCase& run, int held_back = 
         call.d_u = b.d_heads;
         call.gradient_h = b.d_h;
         call.gradient_m = b.d_m;
-        run_rows<RowBackward<T, kFast>, T>(call, held_back);
+        call.state_limit = run.state_limit;
+        if (run.state_limit > 0) {
+          run_rows<RowBackward<T, kFast, true>, T>(call, held_back);
+        } else {
+          run_rows<RowBackward<T, kFast, false>, T>(call, held_back);
+        }
       });
 }
 
@@ -103,6 +108,29 @@ TEST(RowsEmulation, NobodyIsOvertaken) {
   for (int warp = 0; warp < SmallRows::kThreads / 32; ++warp) {
     expect_the_same<SmallRows, true>(shape_of(41, 64, 4), {"", 2, 4, true, true}, warp);
     expect_the_same<SmallRows, false>(shape_of(5, 16, 1), {"", 1, 3, false, true}, warp);
+  }
+}
+
+// The smaller limit holds at every step, the larger one at some.
+TEST(RowsEmulation, GradientsOfTheStateAreLimited) {
+  for (double limit : {0.02, 0.3}) {
+    expect_the_same<SmallRows, true>(shape_of(80, 64, 4), {"", 4, 5, true, true, limit});
+    expect_the_same<SmallRows, false>(shape_of(33, 36, 4, true), {"", 4, 3, false, true, limit});
+    expect_the_same<WideRows, true>(shape_of(127, 64, 4), {"", 3, 2, false, true, limit});
+    expect_the_same<LargeRows, false>(shape_of(101, 144, 4), {"", 4, 3, true, true, limit});
+  }
+  for (int warp = 0; warp < SmallRows::kThreads / 32; ++warp)
+    expect_the_same<SmallRows, true>(shape_of(41, 64, 4), {"", 4, 3, true, true, 0.02}, warp);
+}
+
+TEST(RowsEmulation, StrengthsAreCutOff) {
+  const RunCase run{"", 3, 5, false, true};
+  for (bool relu : {false, true}) {
+    NruShape copy = shape_of(80, 64, 4, relu), large = shape_of(101, 144, 4, relu);
+    copy.write_limit = large.write_limit = 0.1;
+    relu ? expect_the_same<SmallRows, false>(copy, run)
+         : expect_the_same<SmallRows, true>(copy, run);
+    expect_the_same<LargeRows, false>(large, run);
   }
 }
 

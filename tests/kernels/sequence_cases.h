@@ -45,6 +45,7 @@ struct RunCase {
   std::string name;
   int steps = 1, batch = 1;
   bool lengths = false, initial = false;
+  double state_limit = 0;  // of the gradients
 };
 
 inline void PrintTo(const CellCase& c, std::ostream* out) { *out << c.name; }
@@ -239,7 +240,7 @@ struct SequenceData {
   std::vector<std::int32_t> targets;
   std::vector<float> weights;
   int first_step = 0;
-  double state_limit = 0;  // of the gradients
+  double state_limit = run.state_limit;
 
   std::vector<T> output;
   std::vector<std::vector<T>> states, final_state;

@@ -91,7 +91,7 @@ ClusterBackward cluster_call(const Program<float>& program, const NruShape& shap
 }
 
 bool ClusterTile::holds(const NruShape& s) const {
-  if (!s.plain() || s.relu_heads != relu) return false;
+  if (!s.plain() || s.write_limit > 0 || s.relu_heads != relu) return false;
   if (s.hidden < kClusterCtas || s.memory < kClusterCtas) return false;
   const int R = s.rank() / s.heads;
   return s.hidden <= hidden && s.memory <= memory && s.head_outputs() <= outputs &&

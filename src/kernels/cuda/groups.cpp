@@ -61,7 +61,7 @@ const PersistentDesignEntry entry(
 }  // namespace
 
 bool GroupsTile::holds(const NruShape& s) const {
-  if (!s.plain() || s.relu_heads != relu) return false;
+  if (!s.plain() || s.write_limit > 0 || s.relu_heads != relu) return false;
   return s.hidden <= hidden && s.memory <= memory && s.head_outputs() <= outputs &&
          s.rank() / s.heads <= rows_per_head && s.heads * rows_per_head <= 32 * slots &&
          s.rank() <= 32 * slots;

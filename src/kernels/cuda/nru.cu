@@ -11,7 +11,7 @@
 
 #include "kernels/cuda/activation.h"
 #include "kernels/cuda/each.cuh"
-#include "kernels/cuda/nru_write.h"
+#include "kernels/cuda/nru_write.cuh"
 
 namespace nru::kernels::cuda {
 namespace {
@@ -56,19 +56,17 @@ struct LimitStrengths {
   float* heads;
   __device__ void operator()(long long row, int i) const {
     float* strength = heads + row * ld + i;
-    // As std::min and std::max on the CPU: NaN stays.
-    *strength = *strength < -limit ? -limit : *strength > limit ? limit : *strength;
+    *strength = cut_off(*strength, limit);
   }
 };
 
-// What was cut off does not move, and gets no gradient.
 struct LimitStrengthsBackward {
   float limit;
   int ld;
   const float* heads;
   float* d_heads;
   __device__ void operator()(long long row, int i) const {
-    if (!(fabsf(heads[row * ld + i]) < limit)) d_heads[row * ld + i] = 0;
+    if (is_cut_off(heads[row * ld + i], limit)) d_heads[row * ld + i] = 0;
   }
 };
 
@@ -115,6 +113,7 @@ NruWriteSizes::NruWriteSizes(const NruShape& s)
       R(s.factored_write() ? s.rank() / s.heads : 0),
       outputs(s.head_outputs()),
       combine(static_cast<float>(s.sum_heads ? 1.0 : 1.0 / s.heads)),
+      limit(static_cast<float>(s.write_limit)),
       authors_overflow(s.authors_overflow),
       direction(s.direction),
       direction_size(s.direction_size()),

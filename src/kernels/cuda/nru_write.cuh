@@ -24,6 +24,15 @@ __device__ inline void count_event(std::int64_t* events, Event event) {
   atomicAdd(reinterpret_cast<unsigned long long*>(events) + event, 1ULL);
 }
 
+// alpha or beta within the limit. As std::min and std::max on the CPU: NaN stays.
+__device__ inline float cut_off(float strength, float limit) {
+  return strength < -limit ? -limit : strength > limit ? limit : strength;
+}
+// What was cut off does not move, and gets no gradient.
+__device__ inline bool is_cut_off(float strength, float limit) {
+  return !(fabsf(strength) < limit);
+}
+
 // x^(-1/5), x at least 1e-30. The power is off by several units in the last place, five times of
 // which would stay where the gradient through the norm should cancel; a Newton step leaves about
 // one.

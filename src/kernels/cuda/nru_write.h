@@ -15,6 +15,7 @@ struct NruWriteSizes {
   int k, m, r, R;  // r, R: of the factored forms
   int outputs;     // head outputs
   float combine;   // c0: 1/k or 1
+  float limit;     // of |alpha| and |beta|; 0: none
   bool authors_overflow;
   // Of the general form:
   NruDirection direction;

@@ -33,16 +33,17 @@ PersistentDesignEntry::PersistentDesignEntry(PersistentDesign design) {
   table.insert(later, std::move(design));
 }
 
-ChosenPath choose_path(const Program<float>& program, int batch, bool lengths) {
+ChosenPath choose_path(const Program<float>& program, int batch, bool lengths, bool state_limit) {
   for (const PersistentDesign& design : designs()) {
-    if (lengths && !design.lengths) continue;
-    if (auto kernels = design.make(program, batch)) return {design.name, std::move(kernels)};
+    if ((lengths && !design.lengths) || (state_limit && !design.state_limit)) continue;
+    if (auto kernels = design.make(program, batch))
+      return {design.name, design.state_limit, std::move(kernels)};
   }
   return {};
 }
 
-std::string path_of(const Program<float>& program, int batch) {
-  return choose_path(program, batch, false).name;
+std::string path_of(const Program<float>& program, int batch, bool state_limit) {
+  return choose_path(program, batch, false, state_limit).name;
 }
 
 }  // namespace nru::kernels::cuda

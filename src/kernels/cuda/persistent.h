@@ -72,6 +72,8 @@ struct PersistentBackward : PersistentCall {
   // By parameter, those of DeviceCell::row_sums only: [batch, size], gradients of the parameter by
   // row of the batch.
   float* const* row_sums = nullptr;
+  // SequenceGradients::state_limit; 0 for designs that do not take one.
+  double state_limit = 0;
 };
 
 // The block of weights that a phase has for a part, as the caller stores it.
@@ -92,6 +94,7 @@ struct PersistentDesign {
   bool lengths = false;  // rows of different lengths are taken
   // The kernels for this program and batch on the current device, or null if they do not fit.
   std::function<std::unique_ptr<Persistent>(const Program<float>&, int batch)> make;
+  bool state_limit = false;  // the backward pass takes a state_limit
 };
 
 // Enters a design in the table. For a static object in the design's file.
@@ -101,8 +104,9 @@ struct PersistentDesignEntry {
 
 struct ChosenPath {
   std::string name = "generic";
+  bool state_limit = true;              // the backward pass takes a state_limit
   std::unique_ptr<Persistent> kernels;  // null: the generic path
 };
-ChosenPath choose_path(const Program<float>& program, int batch, bool lengths);
+ChosenPath choose_path(const Program<float>& program, int batch, bool lengths, bool state_limit);
 
 }  // namespace nru::kernels::cuda

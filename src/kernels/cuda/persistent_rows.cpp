@@ -48,6 +48,7 @@ class Rows final : public Persistent {
     rows.d_u = call.d_pre[1];
     rows.gradient_h = call.gradient[kH];
     rows.gradient_m = call.gradient[kM];
+    rows.state_limit = call.state_limit;
     rows_backward(compiled_, rows, stream);
   }
 
@@ -93,7 +94,8 @@ std::unique_ptr<Persistent> make(const Program<float>& program, int batch) {
   return std::make_unique<Rows>(program, *shape, compiled);
 }
 
-const PersistentDesignEntry entry({.name = "rows", .order = 0, .lengths = true, .make = make});
+const PersistentDesignEntry entry(
+    {.name = "rows", .order = 0, .lengths = true, .make = make, .state_limit = true});
 
 }  // namespace
 }  // namespace nru::kernels::cuda

@@ -53,6 +53,7 @@ enum Barrier {
   kReadyForWrite,
   kStart,             // and the two after it
   kEnd = kStart + 3,  // likewise: some may be at the end before others know of the start
+  kMeasured = kEnd,   // the backward kernel does not meet at its end; a place for each role
   kHiddenAgain = kEnd + 3,
   kOtherAgain,
   kWriteAgain,

@@ -48,6 +48,7 @@ struct RowsBackward : RowsCall {
   const float *final_h = nullptr, *final_m = nullptr;
   float *d_a = nullptr, *d_u = nullptr;  // d_pre of the two phases
   float *gradient_h = nullptr, *gradient_m = nullptr;
+  double state_limit = 0;  // SequenceGradients::state_limit
 };
 
 // The compiled shapes, smallest first: what is smaller than a shape is padded with zeros.

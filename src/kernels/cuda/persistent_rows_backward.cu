@@ -6,8 +6,14 @@ namespace nru::kernels::cuda {
 
 void rows_backward(int shape, const RowsBackward& call, cudaStream_t stream) {
   run_rows_tile(shape, call.write, [&](auto tile, auto fast) {
-    launch_rows<RowBackward<decltype(tile), decltype(fast)::value>, decltype(tile)>(
-        "nru_rows_backward", call, stream);
+    using Shape = decltype(tile);
+    constexpr bool kFast = decltype(fast)::value;
+    if (call.state_limit > 0) {
+      launch_rows<RowBackward<Shape, kFast, true>, Shape>("nru_rows_backward_limited", call,
+                                                          stream);
+    } else {
+      launch_rows<RowBackward<Shape, kFast, false>, Shape>("nru_rows_backward", call, stream);
+    }
   });
 }
 

@@ -12,6 +12,7 @@ struct Gradients {
   alignas(16) float D[2][T::kMemory];  // that step t reads: [t % 2]
   alignas(16) float d_u[T::kHeads];
   alignas(16) float d_a[2][T::kHidden];  // of step t: [t % 2]
+  double squares[2 * T::kRole / 32];     // of what goes back, by warp of the roles; limited only
 };
 
 template <class T>
@@ -25,8 +26,25 @@ __device__ void load_gradients(const RowsBackward& c, Gradients<T>& g, int steps
   for (int j = threadIdx.x; j < T::kHidden; j += T::kThreads) g.d_a[0][j] = g.d_a[1][j] = 0;
 }
 
+// What scales the gradient that a step sends back, of which each thread of the two roles has no
+// more than one number, `mine`: SequenceGradients::state_limit. The roles wait for each other's
+// sums; each has a barrier of its own, and meets the other at two more before it is here again.
+template <class T, int kRole>
+__device__ inline float state_scale(const RowsBackward& c, Gradients<T>& g, float mine) {
+  double square = static_cast<double>(mine) * mine;
+#pragma unroll
+  for (int d = 16; d > 0; d /= 2) square += __shfl_xor_sync(kAllLanes, square, d);
+  if (threadIdx.x % 32 == 0) g.squares[threadIdx.x / 32] = square;
+  arrive<kMeasured + (kRole == kHiddenRole ? kOtherRole : kHiddenRole), 2 * T::kRole>();
+  await<kMeasured + kRole, 2 * T::kRole>();
+  double sum = 0;
+#pragma unroll
+  for (double of_warp : g.squares) sum += of_warp;
+  return sum > c.state_limit * c.state_limit ? static_cast<float>(c.state_limit / sqrt(sum)) : 1.f;
+}
+
 // d_a = ReLU'(d_h), d_h = what arrives + W_uh^T d_u + W_hh^T d_a of the step after
-template <class T>
+template <class T, bool kLimited>
 struct BackwardHidden {
   GroupLane at{static_cast<int>(threadIdx.x)};
   PathWeights<T, T::kHidden, T::kHeads> from_heads;
@@ -46,10 +64,9 @@ struct BackwardHidden {
     const auto h_of = [&](int t) {
       return mine && t >= 0 ? c.h[row_offset(c, t + 1, c.ld_h) + own] : 0.f;
     };
-    float d = arriving(steps - 1), h = h_of(steps - 1), sum[kEach];
-    const float last =
-        mine && c.final_h ? c.final_h[blockIdx.x * static_cast<size_t>(c.hidden) + own] : 0.f;
-    d += last;
+    float d = mine && c.final_h ? c.final_h[blockIdx.x * static_cast<size_t>(c.hidden) + own] : 0.f;
+    float h = h_of(steps - 1), sum[kEach];
+    d += arriving(steps - 1);
     clear(sum);
     for (int t = steps; t-- > 0;) {
       await<kWrittenForHidden, T::kRole + 32>();
@@ -62,15 +79,20 @@ struct BackwardHidden {
       h = h_of(t - 1);
       clear(sum);
       from_hidden.multiply_add(g.d_a[t % 2], at, sum);
+      if constexpr (kLimited) {
+        const float back = group_sums(sum);
+        d += back * state_scale<T, kHiddenRole>(c, g, mine ? back : 0.f);
+        clear(sum);
+      }
       await<kHiddenAgain, T::kRole>();
     }
-    const float initial = group_sums(sum) + (steps == 0 ? last : 0.f);
+    const float initial = group_sums(sum) + d;
     if (mine) c.gradient_h[row_offset(c, 0, c.ld_h) + own] = initial;
   }
 };
 
 // D' = D + W_um^T d_u + W_hm^T d_a
-template <class T>
+template <class T, bool kLimited>
 struct BackwardMemory {
   GroupLane at{static_cast<int>(threadIdx.x) - T::kRole};
   PathWeights<T, T::kMemory, T::kHidden> from_hidden;
@@ -92,6 +114,7 @@ struct BackwardMemory {
       await<kHiddenForOther, 2 * T::kRole>();
       from_hidden.multiply_add(g.d_a[t % 2], at, sum);
       D += group_sums(sum);
+      if constexpr (kLimited) D *= state_scale<T, kOtherRole>(c, g, mine ? D : 0.f);
       if (mine) g.D[(t + 1) % 2][mine.index] = D;
       if (t > 0) arrive<kReadyForWrite, T::kRole + 32>();
       await<kOtherAgain, T::kRole>();
@@ -101,7 +124,7 @@ struct BackwardMemory {
 };
 
 // d_u from D. Norms and rows of the write are made one step ahead, u is loaded two steps ahead.
-template <class T, bool kFast>
+template <class T, bool kFast, bool kLimited>
 __device__ void run_backward_write(const RowsBackward& c, Gradients<T>& g, int steps) {
   const NruWriteSizes& s = c.write;
   const WriteLane at(s);
@@ -130,7 +153,10 @@ __device__ void run_backward_write(const RowsBackward& c, Gradients<T>& g, int s
   prepare();
   load(steps - 2);
   for (int t = steps; t-- > 0;) {
-    if (t < steps - 1) await_other<T>();
+    if (t < steps - 1) {
+      if constexpr (kLimited) await<kMeasured + kWriteRole, 32>();  // for racecheck
+      await_other<T>();
+    }
     if (kFast && ready.fits) {
       ready.finish(g.D[t % 2], g.d_u);
     } else {
@@ -160,21 +186,23 @@ __device__ void clear_finished(const RowsBackward& c, int steps) {
 }
 
 // The CTA of a row.
-template <class T, bool kFast>
+template <class T, bool kFast, bool kLimited>
 struct RowBackward {
-  static constexpr int kSpace = BackwardHidden<T>::kSpace + BackwardMemory<T>::kSpace;
+  using Hidden = BackwardHidden<T, kLimited>;
+  using Memory = BackwardMemory<T, kLimited>;
+  static constexpr int kSpace = Hidden::kSpace + Memory::kSpace;
   using Shared = Gradients<T>;
 
   __device__ static void run(const RowsBackward& c, Gradients<T>& g, float* space) {
     const int role = threadIdx.x / T::kRole;
     if (role == kHiddenRole) {
-      const BackwardHidden<T> hidden(c, space);
+      const Hidden hidden(c, space);
       hidden.run(c, g, begin<kHiddenRole>(c, g));
     } else if (role == kOtherRole) {
-      const BackwardMemory<T> memory(c, space + BackwardHidden<T>::kSpace);
+      const Memory memory(c, space + Hidden::kSpace);
       memory.run(c, g, begin<kOtherRole>(c, g));
     } else {
-      run_backward_write<T, kFast>(c, g, begin<kWriteRole>(c, g));
+      run_backward_write<T, kFast, kLimited>(c, g, begin<kWriteRole>(c, g));
     }
   }
 

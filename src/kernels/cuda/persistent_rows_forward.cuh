@@ -81,6 +81,7 @@ struct ForwardHeads {
   }
   __device__ void run(const RowsForward& c, Vectors<T>& v, int steps) const {
     const OwnValue mine = OwnValue::of<kEach>(at, T::kGroups, c.write.outputs);
+    const bool strength = c.write.limit > 0 && mine.index < 2 * c.write.k;
     const size_t step = static_cast<size_t>(c.batch) * c.ld_u;
     float* slot = c.u + row_offset(c, 1, c.ld_u) + (mine ? mine.index : 0);
     float x = mine && steps > 0 ? *slot : 0.f;
@@ -91,7 +92,8 @@ struct ForwardHeads {
       from_memory.multiply_add(v.m, at, sum);
       await<kHiddenForOther, 2 * T::kRole>();
       from_hidden.multiply_add(v.h[t % 2], at, sum);
-      const float u = group_sums(sum) + x;
+      float u = group_sums(sum) + x;
+      if (strength) u = cut_off(u, c.write.limit);
       if (mine) {
         v.u[t % 2][mine.index] = u;
         *slot = u;  // before the write's warp may have to set it to zero

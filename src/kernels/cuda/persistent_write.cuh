@@ -204,7 +204,8 @@ struct WriteBackward {
         d_q = x.scale * (sum - through * signed_pow4(Q));
       }
       if (!at.used) continue;
-      const bool passes = !s.relu || x.alpha > 0.f;
+      const bool passes =
+          (!s.relu || x.alpha > 0.f) && !(s.limit > 0 && is_cut_off(x.alpha, s.limit));
       if (at.row == 0) d_u[side * s.k + at.head] = passes ? sign_of(s, side) * dot : 0.f;
       d_u[p_at(s, side) + at.lane] = d_p;
       d_u[q_at(s, side) + at.lane] = d_q;

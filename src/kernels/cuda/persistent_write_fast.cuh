@@ -90,10 +90,11 @@ struct FastWriteBackward {
   float per_alpha, c;    // d(write) / d(alpha p q) and that times alpha
   float rows[4], row;    // sum_i c_i p_i, all of it and of this lane's row
   float p_norm, q_norm;  // gradients of the norms' logarithms
-  bool fits;
+  bool fits, passes;     // passes: alpha is not cut off
 
   __device__ void prepare(const NruWriteSizes& s) {
     const FastLane at;
+    passes = !(s.limit > 0 && is_cut_off(alpha, s.limit));
     float P = pow5(fabsf(p)), Q = sum_of_pow5(quad);
 #pragma unroll
     for (int d = 1; d < 4; d *= 2) {
@@ -127,7 +128,7 @@ struct FastWriteBackward {
       dot += __shfl_xor_sync(kAllLanes, dot, x);
       through += __shfl_xor_sync(kAllLanes, through, x);
     }
-    const float d_p = c * fmaf(-dot, p_norm, d_row), d_alpha = per_alpha * dot;
+    const float d_p = c * fmaf(-dot, p_norm, d_row), d_alpha = passes ? per_alpha * dot : 0.f;
     d_q = fmaf(-through, q_norm, d_q);
     float* of_side = d_u + at.side * kFastSide;
     of_side[kFastP + at.l] = d_p;

@@ -22,8 +22,9 @@ namespace nru::kernels::cuda {
 bool supports(const Program<float>& program);
 
 // How the recurrence of a program runs on the current device: the name of a whole-sequence design
-// (persistent.h) that takes it at this batch size, or "generic", step by step.
-std::string path_of(const Program<float>& program, int batch);
+// (persistent.h) that takes it at this batch size, or "generic", step by step. state_limit: with
+// that of SequenceGradients.
+std::string path_of(const Program<float>& program, int batch, bool state_limit = false);
 
 // Who forms the products inside the generic time loop.
 enum class StepProducts {
@@ -37,6 +38,9 @@ struct SequenceOptions {
   bool tf32 = false;              // products through cuBLAS may round their operands to TF32
   StepProducts step_products = StepProducts::automatic;
   bool whole_sequence = true;  // false: the generic path, whatever path_of() says
+  // Choose kernels whose backward pass takes a SequenceGradients::state_limit. Needed for forward()
+  // with a backward() of that kind to follow; train() knows by itself.
+  bool state_limit = false;
 };
 
 // Where the results of the last call lie, for kernels that read them.

@@ -197,10 +197,10 @@ void Sequence::State::backward_steps(const SequenceCall& call, int bulk_first) {
     }
     return;
   }
-  if (call.gradients->state_limit > 0) {
-    throw Error(
-        "whole-sequence kernels cannot limit the gradient of the state; make the sequence "
-        "with whole_sequence = false");
+  if (call.gradients->state_limit > 0 && !path.state_limit) {
+    throw Error("the whole-sequence kernels \"" + path.name +
+                "\" cannot limit the gradient of the state; make the sequence with "
+                "state_limit = true");
   }
   PersistentBackward whole;
   fill_persistent_call(call, {0, inputs.steps, inputs.batch, inputs.lengths}, &whole);
@@ -217,6 +217,7 @@ void Sequence::State::backward_steps(const SequenceCall& call, int bulk_first) {
   whole.d_pre = d_pre_pointers.data();
   whole.gradient = gradient_pointers.data();
   whole.row_sums = row_sum_pointers.data();
+  whole.state_limit = call.gradients->state_limit;
   path.kernels->backward(whole, stream);
 }
 

@@ -21,14 +21,13 @@ constexpr double kLargeProduct = 5e8;
 void Sequence::State::choose(const SequenceCall& call) {
   const SequenceInputs<float>& inputs = *call.inputs;
   const bool lengths = inputs.lengths != nullptr;
-  const bool limited = call.gradients && call.gradients->state_limit > 0;
+  const bool limited = options.state_limit || (call.gradients && call.gradients->state_limit > 0);
   if (inputs.batch == path_batch && lengths == path_lengths && limited == path_limited) return;
   path_batch = inputs.batch;
   path_lengths = lengths;
   path_limited = limited;
-  const bool free =
-      options.whole_sequence && options.step_products == StepProducts::automatic && !limited;
-  path = free ? choose_path(*program, inputs.batch, lengths) : ChosenPath{};
+  const bool free = options.whole_sequence && options.step_products == StepProducts::automatic;
+  path = free ? choose_path(*program, inputs.batch, lengths, limited) : ChosenPath{};
 }
 
 int Sequence::State::window_steps(const SequenceInputs<float>& inputs, bool keep) const {
