@@ -12,8 +12,9 @@
 // it. `reset_every = E` leaves the recurrent state alone for E sequences on end: the network has to
 // make room in its memory by itself.
 //
-// `first_lag` and `first_updates` are not the paper's: training begins with a shorter lag. What is
-// learned there may hold at lags that cannot be learned from scratch.
+// `first_lag`, `first_reset_every` and `first_updates` are not the paper's: training begins with a
+// shorter lag, or with more resets. What is learned there may hold where nothing can be learned from
+// scratch.
 #include <fmt/format.h>
 #include <nru/error.h>
 
@@ -40,18 +41,15 @@ class Copy : public RuleTask<CopyRule> {
         carry_(get<std::string>(settings.options, "carry") == "state" ? Carry::state
                                                                       : Carry::memory),
         first_lag_(get<std::int64_t>(settings.options, "first_lag")),
+        first_reset_every_(get<std::int64_t>(settings.options, "first_reset_every")),
         first_updates_(get<std::int64_t>(settings.options, "first_updates")) {
-    if (first_updates_ < 0 || first_lag_ < 0 || first_lag_ > kLongestLag ||
-        (first_lag_ == 0) != (first_updates_ == 0)) {
-      throw Error(fmt::format(
-          "task_options.first_lag {} with first_updates {} is not possible; choose a lag of 1 to "
-          "{} and 1 or more updates, or 0 for both",
-          first_lag_, first_updates_, kLongestLag));
-    }
     if (reset_every_ < 1) {
       throw Error(fmt::format("task_options.reset_every {} is not possible; choose 1 or more",
                               reset_every_));
     }
+    check_first();
+    if (first_lag_ == 0) first_lag_ = this->lag();
+    if (first_reset_every_ == 0) first_reset_every_ = reset_every_;
   }
 
   double baseline() const override {
@@ -65,11 +63,26 @@ class Copy : public RuleTask<CopyRule> {
     const CopyRule rule = this->rule(split);
     BatchShape shape =
         plain_shape(CopyRule::steps(rule.row(index, 0).lag), rule.is_first(index) ? 0 : baseline());
-    if (index % static_cast<std::uint64_t>(reset_every_) != 0) shape.carry = carry_;
+    const std::int64_t every = rule.is_first(index) ? first_reset_every_ : reset_every_;
+    if (index % static_cast<std::uint64_t>(every) != 0) shape.carry = carry_;
     return shape;
   }
 
  private:
+  void check_first() const {
+    const bool is_easier = first_lag_ != 0 || first_reset_every_ != 0;
+    if (first_updates_ >= 0 && first_lag_ >= 0 && first_lag_ <= kLongestLag &&
+        first_reset_every_ >= 0 && first_reset_every_ <= reset_every_ &&
+        is_easier == (first_updates_ > 0)) {
+      return;
+    }
+    throw Error(fmt::format(
+        "task_options.first_lag {} and first_reset_every {} with first_updates {} are not possible; "
+        "choose a lag of 1 to {}, or a reset every 1 to {} (that is reset_every), and 1 or more "
+        "updates, or 0 for all",
+        first_lag_, first_reset_every_, first_updates_, kLongestLag, reset_every_));
+  }
+
   CopyRule rule(Split split) const override {
     const std::int64_t first_updates = split == Split::train ? first_updates_ : 0;
     return {{generator(split)},
@@ -82,7 +95,7 @@ class Copy : public RuleTask<CopyRule> {
   CopyRule::Labels labels_;
   std::int64_t reset_every_;
   Carry carry_;
-  std::int64_t first_lag_, first_updates_;
+  std::int64_t first_lag_, first_reset_every_, first_updates_;
 };
 
 TaskInfo copy_info() {
@@ -100,9 +113,11 @@ TaskInfo copy_info() {
                           "what goes on between resets: the whole state, or all but h",
                           {"state", "memory"}});
   info.options.push_back(
-      {"first_lag", std::int64_t{0}, "a shorter lag to begin training with; 0: none", {}});
+      {"first_lag", std::int64_t{0}, "a shorter lag to begin training with; 0: the same", {}});
   info.options.push_back(
-      {"first_updates", std::int64_t{0}, "how many updates are made with it", {}});
+      {"first_reset_every", std::int64_t{0}, "reset_every to begin training with; 0: the same", {}});
+  info.options.push_back(
+      {"first_updates", std::int64_t{0}, "how many updates training begins with", {}});
   info.chrono_t_max = [](const TaskSettings& settings) {
     return settings.lag + 2 * RecallTask::kRecall;
   };

@@ -294,6 +294,33 @@ TEST(CopyFirstLag, TrainingBeginsWithAShorterLag) {
   }
 }
 
+// Training has resets of its own at first; the other splits never do.
+TEST(CopyReset, TrainingBeginsWithMoreResets) {
+  const auto with = [](std::int64_t every, std::int64_t updates) {
+    return make("copy", 10,
+                {{"reset_every", std::int64_t{5}},
+                 {"first_reset_every", every},
+                 {"first_updates", updates}});
+  };
+  const auto task = with(2, 7), plain = make("copy", 10);
+  for (std::uint64_t index = 0; index < 12; ++index) {
+    SCOPED_TRACE(index);
+    const Batch batch = batch_of(*task, index);
+    const std::uint64_t every = index < 7 ? 2 : 5;
+    EXPECT_EQ(batch.carry, index % every == 0 ? Carry::nothing : Carry::state);
+    EXPECT_EQ(batch.symbols, batch_of(*plain, index).symbols);
+    EXPECT_EQ(batch.baseline, index < 7 ? 0 : plain->baseline());
+    EXPECT_EQ(batch_of(*task, index, Split::valid).carry,
+              index % 5 == 0 ? Carry::nothing : Carry::state);
+  }
+  for (const auto& [every, updates] : {std::pair{6, 3}, {-1, 3}, {2, 0}, {0, 3}}) {
+    EXPECT_NE(test::error_of([&, every = every, updates = updates] {
+                with(every, updates);
+              }).find("first_reset_every " + std::to_string(every)),
+              std::string::npos);
+  }
+}
+
 // The widths in the table are those of the task.
 TEST(Recall, WidthsOfTheTable) {
   for (const char* name : {"copy", "copy-variable", "denoise"}) {
