@@ -13,8 +13,8 @@
 // make room in its memory by itself.
 //
 // `first_lag`, `first_reset_every` and `first_updates` are not the paper's: training begins with a
-// shorter lag, or with more resets. What is learned there may hold where nothing can be learned from
-// scratch.
+// shorter lag, or with more resets. What is learned there may hold where nothing can be learned
+// from scratch.
 #include <fmt/format.h>
 #include <nru/error.h>
 
@@ -77,7 +77,8 @@ class Copy : public RuleTask<CopyRule> {
       return;
     }
     throw Error(fmt::format(
-        "task_options.first_lag {} and first_reset_every {} with first_updates {} are not possible; "
+        "task_options.first_lag {} and first_reset_every {} with first_updates {} are not "
+        "possible; "
         "choose a lag of 1 to {}, or a reset every 1 to {} (that is reset_every), and 1 or more "
         "updates, or 0 for all",
         first_lag_, first_reset_every_, first_updates_, kLongestLag, reset_every_));
@@ -114,8 +115,10 @@ TaskInfo copy_info() {
                           {"state", "memory"}});
   info.options.push_back(
       {"first_lag", std::int64_t{0}, "a shorter lag to begin training with; 0: the same", {}});
-  info.options.push_back(
-      {"first_reset_every", std::int64_t{0}, "reset_every to begin training with; 0: the same", {}});
+  info.options.push_back({"first_reset_every",
+                          std::int64_t{0},
+                          "reset_every to begin training with; 0: the same",
+                          {}});
   info.options.push_back(
       {"first_updates", std::int64_t{0}, "how many updates training begins with", {}});
   info.chrono_t_max = [](const TaskSettings& settings) {

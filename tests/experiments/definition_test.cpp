@@ -274,8 +274,8 @@ TEST(Paper, IsAllThere) {
                   "copy-variable-200", "denoise-100", "forgetting", "gradient-norm", "memory-map",
                   "memory-size", "multiplicative", "psmnist", "random-labels", "ranking",
                   "sensitivity", "stability", "beyond-calm", "beyond-char-ptb", "beyond-copy",
-                  "beyond-lags", "beyond-long", "beyond-psmnist", "beyond-stable",
-                  "settings-char-ptb", "settings-denoise", "settings-psmnist"));
+                  "beyond-forgetting", "beyond-lags", "beyond-long", "beyond-psmnist",
+                  "beyond-stable", "settings-char-ptb", "settings-denoise", "settings-psmnist"));
   EXPECT_THAT(plan(find_experiment(experiments, "copy-100"), {}), SizeIs(30));
   EXPECT_THAT(plan(find_experiment(experiments, "sensitivity"), {}), SizeIs(9));
   for (const Experiment& e : experiments) {
