@@ -9,10 +9,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 
 #include "support/posix.h"
 #include "support/text_file.h"
-#include "training/criteria.h"
 #include "training/progress.h"
 #include "training/result.h"
 #include "training/run_directory.h"
@@ -71,13 +71,10 @@ std::optional<Result> read_if_whole(const fs::path& path) {
   }
 }
 
-bool ended_as_planned(const Result& result, const Job& job) {
-  if (result.status != RunStatus::finished && result.status != RunStatus::solved) return false;
-  if (job.updates > 0 && result.updates >= job.updates) return true;
-  if (!result.solved_at) return false;
-  return job.config.stop_when_solved ||
-         (job.config.stop_when_settled &&
-          result.updates - *result.solved_at >= training::SolvedTracker::settled_after);
+// More updates than any run makes where their number is not known yet.
+training::Goal goal_of(const Job& job) {
+  return {job.updates > 0 ? job.updates : std::numeric_limits<std::int64_t>::max(),
+          job.config.stop_when_solved, job.config.stop_when_settled};
 }
 
 // Made for the weights that are there now. Of the files of every inspection the last one.
@@ -132,12 +129,12 @@ RunState look_at(const Job& job) {
   const Result& result = *found;
   state.seconds = result.seconds;
   state.solved_at = result.solved_at;
-  // Older than the metrics: the run went on after it, and was killed.
-  if (logged && logged->update > result.updates) return state;
-  state.updates = result.updates;
+  const bool outdated = training::is_outdated(result, goal_of(job), state.updates);
+  state.updates = std::max(state.updates, result.updates);
+  if (outdated) return state;
   if (result.status == RunStatus::diverged) {
     state.stage = RunState::Stage::diverged;
-  } else if (ended_as_planned(result, job)) {
+  } else if (result.status == RunStatus::finished || result.status == RunStatus::solved) {
     state.stage = RunState::Stage::done;
   }
   state.inspection_missing = job.inspect && fs::exists(paths.best(), ignored) && !inspected(paths);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <set>
 
 #include "report/values.h"
 #include "support/words.h"
@@ -25,6 +26,20 @@ struct Fact {
 };
 
 bool is_rank(const std::string& metric) { return metric == "top1" || metric == "top2"; }
+
+// What a run has reached, and more updates do not take back.
+bool is_reached(const std::string& metric) {
+  static const std::set<std::string> reached = {"solved_at",  "solved_at_1pct", "best_loss",
+                                                "best_ratio", "valid_bpc",      "test_bpc"};
+  return reached.contains(metric);
+}
+
+// What more updates can only add to.
+bool only_grows(const std::string& metric) {
+  static const std::set<std::string> growing = {"bursts",     "spikes",     "skipped", "valid_drop",
+                                                "max_memory", "max_hidden", "seconds"};
+  return growing.contains(metric);
+}
 
 class Judge {
  public:
@@ -66,7 +81,8 @@ class Judge {
         return order();
       case CheckKind::finite:
         return each("skipped", [](const Fact& fact) {
-          return never_diverged(fact) ? Verdict::confirmed : Verdict::not_confirmed;
+          if (!never_diverged(fact)) return Verdict::not_confirmed;
+          return fact.open ? Verdict::not_run : Verdict::confirmed;
         });
     }
     return say(Verdict::not_run, "");
@@ -85,7 +101,7 @@ class Judge {
       found.label = series->label;
       if (const auto spread = spread_of(*series, metric)) found.value = spread->median;
       const std::vector<const Run*> runs = series->counted();
-      found.open = std::ranges::any_of(runs, &Run::gave_up_early);
+      found.open = std::ranges::any_of(runs, [&](const Run* run) { return is_open(*run, metric); });
     }
     if (is_rank(metric)) {
       const auto& counts = metric == "top1" ? ranking_.top1 : ranking_.top2;
@@ -157,7 +173,10 @@ class Judge {
   }
 
   Verdict at_most(const Fact& fact) const {
-    if (*fact.value <= *claim_.value) return Verdict::confirmed;
+    if (*fact.value <= *claim_.value) {
+      return fact.open && !is_reached(claim_.metric) ? Verdict::not_run : Verdict::confirmed;
+    }
+    if (only_grows(claim_.metric)) return Verdict::not_confirmed;
     const bool never = std::isinf(*fact.value) && fact.series != nullptr;
     const bool in_time = never && static_cast<double>(budget_of(*fact.series)) >= *claim_.value;
     return in_time ? Verdict::not_confirmed : unless_open(fact);
@@ -272,6 +291,8 @@ class Judge {
     const std::vector<Fact> all = facts(claim_.cells, claim_.metric);
     const std::string values = told(all, claim_.metric);
     if (all.size() != 2 || !all[0].value || !all[1].value) return say(Verdict::not_run, values);
+    const auto may_move = [](const Fact& fact) { return fact.open && std::isfinite(*fact.value); };
+    if (std::ranges::any_of(all, may_move)) return say(Verdict::not_run, values);
     const auto [numerator, at_least] = bounded(all[0]);
     if (std::isinf(*all[1].value)) return say(unless_open(all[1]), values);
     const double ratio = numerator / *all[1].value;

@@ -21,7 +21,8 @@ struct Judgement {
 
 // A claim about several cells is refuted by one of them; it is confirmed when all have runs that
 // count, and "not run" until then. Runs with other settings than the experiment's do not count, and
-// one that was to make fewer updates only for what it reached: what it did not solve is open.
+// one that was to make fewer updates only for what it reached: what it did not solve is open, and
+// so is what the rest of it could have spoilt.
 Judgement judge(const experiments::Claim& claim, const std::vector<Series>& series,
                 const Ranking& ranking = {});
 

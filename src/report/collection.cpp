@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <map>
 #include <set>
 
+#include "support/words.h"
 #include "training/run_directory.h"
 
 namespace nru::report {
@@ -49,14 +51,6 @@ bool parse_name(const std::string& name, const Experiment& experiment, Run& run)
     }
   }
   return false;
-}
-
-training::GivenValues settings_of(const Run& run) {
-  try {
-    return training::read_flat_toml(run.config, "config.toml");
-  } catch (const Error&) {
-    return {};  // shown as it is; read_run has seen the file
-  }
 }
 
 std::string text_of(const training::GivenValues& settings, const std::string& key) {
@@ -166,6 +160,8 @@ void read_own(Collection& collection) {
     run.cell = text_of(settings, "cell.name");
     if (run.cell.empty()) run.cell = text_of(settings, "cell");
     const std::string task = text_of(settings, "task"), lag = text_of(settings, "lag");
+    const auto seed = settings.find("seed");
+    if (seed != settings.end()) run.seed = std::llround(number(seed->second.value).value_or(0));
     if (run.result) run.seed = run.result->seed;
     run.experiment = fmt::format("own-{}{}", task, lag.empty() || lag == "0" ? "" : "-" + lag);
     Experiment& experiment =
@@ -245,7 +241,7 @@ Collection read_collection(const fs::path& root, std::vector<Experiment> experim
   const auto there = [](const Run& run) { return run.state != RunState::missing; };
   if (std::ranges::none_of(collection.runs, there)) {
     throw Error(fmt::format("there are no runs in {}; make some with nru reproduce --out {}",
-                            root.string(), root.string()));
+                            root.string(), shell_word(root.string())));
   }
   return collection;
 }

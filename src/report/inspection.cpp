@@ -25,7 +25,6 @@ void for_each_part(std::string_view text, char end, Visit visit) {
 
 std::vector<double> numbers_in(std::string_view line) {
   std::vector<double> numbers;
-  if (line.ends_with(',')) line = std::string_view(line.data(), line.size());
   for_each_part(line, ',', [&](std::string_view field) {
     double number = std::numeric_limits<double>::quiet_NaN();
     std::from_chars(field.data(), field.data() + field.size(), number);

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "support/json.h"
 #include "training/criteria.h"
 
 namespace nru::report {
@@ -17,7 +18,6 @@ using training::MetricsRow;
 using Json = nlohmann::ordered_json;
 using Field = std::optional<double> MetricsRow::*;
 
-constexpr std::int64_t kEarly = 10000;
 constexpr double kBurst = 10;
 
 // How many rows make up the window of "solved".
@@ -63,7 +63,7 @@ void measure_training(const Rows& rows, Measures& measures) {
     measures.skipped += row.skipped.value_or(0);
     raise(measures.max_memory, row.max_memory);
     raise(measures.max_hidden, row.max_hidden);
-    if (row.grad_norm && row.update <= kEarly) {
+    if (row.grad_norm && row.update <= kEarlyUpdates) {
       grad_sum += *row.grad_norm;
       grad_count += 1;
     }
@@ -81,11 +81,6 @@ void measure_training(const Rows& rows, Measures& measures) {
     }
   }
   if (grad_count > 0) measures.early_grad_norm = grad_sum / grad_count;
-}
-
-template <class T>
-Json or_null(const std::optional<T>& value) {
-  return value && std::isfinite(*value) ? Json(*value) : Json(nullptr);
 }
 
 // Calls visit(name, value) for every optional measure: the one list of them.

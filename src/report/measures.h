@@ -17,12 +17,14 @@ namespace nru::report {
 // Rows of one split in the order of the file.
 using Rows = std::vector<training::MetricsRow>;
 
+inline constexpr std::int64_t kEarlyUpdates = 10000;
+
 struct Measures {
   std::optional<double> baseline;  // loss over relative loss, at the first row that has both
   bool baseline_varies = false;    // by more than 1 % between rows: each batch has its own
   std::optional<double> best_loss, final_loss;    // means of 200 updates, training
   std::optional<double> best_ratio, final_ratio;  // the same of the relative loss
-  std::optional<double> early_grad_norm;          // mean of the first 10,000 updates
+  std::optional<double> early_grad_norm;          // mean of the first kEarlyUpdates
   std::optional<double> max_memory, max_hidden;
   std::optional<double> valid_drop;  // largest fall of the accuracy below its best so far
   std::int64_t bursts = 0;           // above 10 times the baseline after having been below it

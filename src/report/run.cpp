@@ -2,8 +2,10 @@
 
 #include <nru/error.h>
 
+#include <algorithm>
+#include <limits>
+
 #include "support/text_file.h"
-#include "training/run_directory.h"
 
 namespace nru::report {
 namespace {
@@ -77,6 +79,42 @@ std::string without_folder(const std::string& config) {
   return config.substr(0, begin) + key + portable.string() + config.substr(end);
 }
 
+template <class T>
+T setting(const training::GivenValues& settings, const std::string& key) {
+  const auto found = settings.find(key);
+  const T* value = found == settings.end() ? nullptr : std::get_if<T>(&found->second.value);
+  return value == nullptr ? T{} : *value;
+}
+
+// How many updates an epoch has depends on the data: a run that was to make epochs has made its
+// updates when its rows say that it is in the last one, or have no epochs.
+std::int64_t updates_for(std::int64_t epochs, const Run& run) {
+  std::int64_t made = 0;
+  for (const Rows* rows : {&run.train, &run.valid}) {
+    if (!rows->empty()) made = std::max(made, rows->back().epoch.value_or(0));
+  }
+  return made > 0 && made < epochs ? std::numeric_limits<std::int64_t>::max() : 0;
+}
+
+training::Goal goal_of(const Run& run) {
+  const training::GivenValues settings = settings_of(run);
+  const auto epochs = setting<std::int64_t>(settings, "epochs");
+  training::Goal goal;
+  goal.updates = epochs > 0 ? updates_for(epochs, run) : setting<std::int64_t>(settings, "updates");
+  goal.stop_when_solved = setting<bool>(settings, "stop_when_solved");
+  goal.stop_when_settled = setting<bool>(settings, "stop_when_settled");
+  return goal;
+}
+
+// The trainer writes what is asked for now when it starts, and result.json at the end: until then
+// that is about a shorter run, and what it did not solve says nothing.
+void drop_outdated_result(Run& run) {
+  if (!run.result || run.state == RunState::damaged) return;
+  if (!training::is_outdated(*run.result, goal_of(run), run.measures.last_update)) return;
+  run.result.reset();
+  run.state = RunState::unfinished;
+}
+
 }  // namespace
 
 const char* to_string(RunState state) {
@@ -108,6 +146,14 @@ bool Run::counts() const {
   return state == RunState::interrupted && solved();
 }
 
+training::GivenValues settings_of(const Run& run) {
+  try {
+    return training::read_flat_toml(run.config, "config.toml");
+  } catch (const Error&) {
+    return {};  // shown as it is
+  }
+}
+
 void read_run(Run& run) {
   const training::RunPaths paths{run.directory};
   if (!is_there(paths.directory)) return;
@@ -130,6 +176,7 @@ void read_run(Run& run) {
       run.measures = parse_measures(read_text_file(path, "measures"), path.string());
     }
   });
+  drop_outdated_result(run);
   if (run.result && run.result->baseline_loss) run.measures.baseline = run.result->baseline_loss;
 }
 

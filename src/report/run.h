@@ -8,12 +8,13 @@
 
 #include "report/measures.h"
 #include "training/result.h"
+#include "training/run_directory.h"
 
 namespace nru::report {
 
 enum class RunState {
   missing,     // no such directory
-  unfinished,  // no result yet: it runs, or was killed
+  unfinished,  // no result yet, or only that of the run before it was extended
   damaged,     // a file cannot be read; `problem` says which and why
   finished,    // the following as in result.json
   solved,
@@ -44,9 +45,14 @@ struct Run {
   // solved the task before it was stopped.
   bool counts() const;
   bool solved() const { return result && result->solved_at.has_value(); }
-  // Whether going on might still have solved the task: not a verdict yet.
-  bool gave_up_early() const { return shortened && !solved() && state != RunState::diverged; }
+  // Whether the experiment would have gone on where it stopped.
+  bool cut_short() const {
+    return state == RunState::interrupted || (shortened && state != RunState::diverged);
+  }
 };
+
+// What its config.toml says; nothing where that cannot be read.
+training::GivenValues settings_of(const Run& run);
 
 // Fills in everything from `run.directory` on.
 void read_run(Run& run);

@@ -133,6 +133,14 @@ std::optional<double> value_of(const Run& run, const std::string& metric) {
   return value && std::isnan(*value) ? std::nullopt : value;
 }
 
+bool is_open(const Run& run, const std::string& metric) {
+  if (!run.cut_short() || metric == "parameters") return false;
+  if (metric == "solved_at") return !run.solved();
+  if (metric == "solved_at_1pct") return !run.result || !run.result->solved_at_1pct;
+  if (metric == "early_grad_norm") return run.measures.last_update < kEarlyUpdates;
+  return true;
+}
+
 double median_of(std::vector<double> values) {
   std::ranges::sort(values);
   const std::size_t middle = values.size() / 2;
@@ -152,7 +160,8 @@ std::optional<Spread> spread_of(const Series& series, const std::string& metric)
 
 std::optional<Spread> full_spread_of(const Series& series, const std::string& metric) {
   const std::vector<const Run*> runs = series.counted();
-  const bool open = std::ranges::any_of(runs, &Run::gave_up_early);
+  const bool open =
+      std::ranges::any_of(runs, [&](const Run* run) { return is_open(*run, metric); });
   return open ? std::nullopt : spread_of(series, metric);
 }
 

@@ -12,6 +12,9 @@ namespace nru::report {
 // solve is infinite. top1 and top2 belong to rankings (ranking.h), not to runs.
 std::optional<double> value_of(const Run& run, const std::string& metric);
 
+// Whether more updates might change the metric of a run that was cut short.
+bool is_open(const Run& run, const std::string& metric);
+
 // Over the counted runs of a series that have the metric.
 struct Spread {
   double median = 0, low = 0, high = 0;
@@ -25,7 +28,7 @@ double median_of(std::vector<double> values);  // of at least one
 // where all solved, those of the longest.
 std::int64_t budget_of(const Series& series);
 
-// The same of runs that went as far as they should; nothing while one did not.
+// The same where no run is open; nothing while one is.
 std::optional<Spread> full_spread_of(const Series& series, const std::string& metric);
 
 bool is_metric(const std::string& name);

@@ -9,8 +9,10 @@
 #include <vector>
 
 #include "support/atomic_file.h"
+#include "support/json.h"
 #include "support/suggest.h"
 #include "support/text_file.h"
+#include "training/criteria.h"
 
 namespace nru::training {
 namespace {
@@ -19,11 +21,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr RunStatus kStatuses[] = {RunStatus::finished, RunStatus::solved, RunStatus::diverged,
                                    RunStatus::interrupted, RunStatus::failed};
-
-template <class T>
-Json or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
 
 Json metrics_json(const std::optional<Metrics>& metrics) {
   if (!metrics) return Json::object();
@@ -156,6 +153,15 @@ void write_result(const std::filesystem::path& path, const Result& result) {
 
 Result read_result(const std::filesystem::path& path) {
   return parse_result(read_text_file(path, "result"), path.string());
+}
+
+bool is_outdated(const Result& result, const Goal& goal, std::int64_t logged) {
+  if (logged > result.updates) return true;
+  if (result.status != RunStatus::finished && result.status != RunStatus::solved) return false;
+  if (result.updates >= goal.updates) return false;
+  if (!result.solved_at) return true;
+  const bool settled = result.updates - *result.solved_at >= SolvedTracker::settled_after;
+  return !goal.stop_when_solved && !(goal.stop_when_settled && settled);
 }
 
 }  // namespace nru::training

@@ -64,4 +64,15 @@ Result parse_result(const std::string& text, const std::string& name);
 void write_result(const std::filesystem::path& path, const Result& result);  // atomic
 Result read_result(const std::filesystem::path& path);
 
+// When a run is to stop: after so many updates, or before where it has learned the task.
+struct Goal {
+  std::int64_t updates = 0;
+  bool stop_when_solved = false, stop_when_settled = false;
+};
+
+// Whether the run went on after this result, or has yet to: result.json is written where a run
+// stops, and one that is extended has the old one until it stops again. `logged` is the newest
+// update in metrics.csv; 0: none.
+bool is_outdated(const Result& result, const Goal& goal, std::int64_t logged);
+
 }  // namespace nru::training

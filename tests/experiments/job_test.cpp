@@ -111,6 +111,21 @@ TEST_F(JobTest, IsNotDoneWhenItWentOnAfterItsResult) {
   EXPECT_EQ(look_at(job_).stage, Stage::done);
   log_update(100'010);
   EXPECT_EQ(look_at(job_).stage, Stage::begun);
+  EXPECT_EQ(look_at(job_).updates, 100'010);
+  end(RunStatus::diverged, 100'005);
+  EXPECT_EQ(look_at(job_).stage, Stage::begun);
+  end(RunStatus::diverged, 100'015);
+  EXPECT_EQ(look_at(job_).stage, Stage::diverged);
+  EXPECT_EQ(look_at(job_).updates, 100'015);
+}
+
+TEST_F(JobTest, IsNotDoneWhereItsUpdatesAreNotKnown) {
+  begin();
+  end(RunStatus::finished, 100'000);
+  job_.updates = 0;  // epochs, and the data is not there
+  EXPECT_EQ(look_at(job_).stage, Stage::begun);
+  end(RunStatus::solved, 50'000, 30'000);
+  EXPECT_EQ(look_at(job_).stage, Stage::done);
 }
 
 TEST_F(JobTest, IsBegunWhereTheResultIsDamaged) {

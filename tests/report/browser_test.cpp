@@ -18,6 +18,11 @@ using ::testing::IsEmpty;
 
 constexpr char kPicture[] = "document.querySelector('#copy-100 .plot canvas').toDataURL()";
 
+// An expression for [low, high] of a figure's values.
+std::string range_of(const std::string& figure) {
+  return "views.find(view => view.figure.dataset.figure === '" + figure + "').graph.yAxisRange()";
+}
+
 class PageInBrowser : public ::testing::Test {
  protected:
   // One browser and one report for all of them: starting one takes seconds.
@@ -139,6 +144,31 @@ TEST_F(PageInBrowser, BarsNameTheirGroups) {
   EXPECT_EQ(page.evaluate("document.querySelector('#converge .readout').textContent"),
             "Copying memory, T = 100");
   keep("bars", "#converge");
+}
+
+// Where a line leaves the figure, and nowhere else: what has a range of its own keeps it.
+TEST_F(PageInBrowser, ClippingIsThereWhereThereIsMoreToSee) {
+  test::Browser& page = open();
+  const std::string picture = "document.querySelector('#psmnist .plot canvas').toDataURL()";
+  const json before = page.evaluate(picture);
+  click("#psmnist .clip");
+  EXPECT_EQ(page.evaluate("document.querySelector('#psmnist .clip').ariaPressed"), "false");
+  EXPECT_NE(page.evaluate(picture), before);
+  click("#psmnist .clip");
+  EXPECT_EQ(page.evaluate(picture), before);
+  for (const std::string name : {"converge", "beyond-lags"}) {
+    EXPECT_EQ(page.evaluate("document.querySelectorAll('#" + name + " .plot').length"), 1) << name;
+    EXPECT_EQ(page.evaluate("document.querySelectorAll('#" + name + " .clip').length"), 0) << name;
+    const json shown = page.evaluate(range_of(name));
+    EXPECT_LE(shown.at(0).get<double>(), 0) << name;  // bars stand on it
+    click("#" + name + " .none");
+    click("#" + name + " .whole");
+    EXPECT_EQ(page.evaluate(range_of(name)), shown) << name;
+  }
+  click("#beyond-lags .log");  // from zero is no range there
+  EXPECT_GT(page.evaluate(range_of("beyond-lags")).at(0).get<double>(), 0);
+  EXPECT_GT(page.evaluate(range_of("beyond-lags")).at(1).get<double>(), 1);
+  EXPECT_THAT(page.complaints(), IsEmpty());
 }
 
 TEST_F(PageInBrowser, MemoryCanBeScrubbed) {

@@ -239,6 +239,53 @@ TEST(Claims, WhatAShortenedRunDidNotReachIsOpen) {
           best,
           Cast().add({.accuracy = 0.9, .shortened = true}).add({.cell = "gru", .accuracy = 0.8})),
       kOpen);
+  Claim same = metric_claim(CheckKind::ratio, "test_accuracy", {"nru", "gru"});
+  same.low = 0.9;
+  same.high = 1.1;
+  Cast alike = Cast().add({.accuracy = 0.1}).add({.cell = "gru", .accuracy = 0.1});
+  EXPECT_EQ(verdict(same, alike), kYes);
+  alike.add({.cell = "gru", .seed = 2, .accuracy = 0.1, .shortened = true});
+  EXPECT_EQ(verdict(same, alike), kOpen);
+}
+
+// What went well so far does not say that it goes well to the end.
+TEST(Claims, WhatAShortenedRunWasSparedIsOpen) {
+  using training::RunStatus;
+  const Cast whole = Cast().add({.updates = 6000});
+  const Cast part = Cast().add({.updates = 100, .shortened = true});
+  const Cast solved = Cast().add({.updates = 6000, .solved_at = 500, .shortened = true});
+  const Cast stopped =
+      Cast().add({.updates = 6000, .solved_at = 500, .status = RunStatus::interrupted});
+  const Cast diverged = Cast(part).add({.seed = 2, .status = RunStatus::diverged});
+  const Claim finite = claim(CheckKind::finite, {"nru"});
+  EXPECT_EQ(verdict(finite, whole), kYes);
+  EXPECT_EQ(verdict(finite, part), kOpen);
+  EXPECT_EQ(verdict(finite, solved), kOpen);
+  EXPECT_EQ(verdict(finite, stopped), kOpen);
+  EXPECT_EQ(verdict(finite, diverged), kNo);
+  EXPECT_EQ(verdict(finite, Cast(whole).add({.seed = 2, .shortened = true})), kOpen);
+  const Claim settles = value_claim(CheckKind::at_most, "baseline_ratio", 1.2, {"nru"});
+  EXPECT_EQ(verdict(settles, whole), kYes);
+  EXPECT_EQ(verdict(settles, part), kOpen);
+  EXPECT_EQ(verdict(settles, solved), kOpen);
+  const Claim low = value_claim(CheckKind::at_most, "baseline_ratio", 0.01, {"nru"});
+  EXPECT_EQ(verdict(low, whole), kNo);
+  EXPECT_EQ(verdict(low, part), kOpen);
+  const Claim stable = value_claim(CheckKind::at_most, "bursts", 0, {"nru"});
+  EXPECT_EQ(verdict(stable, whole), kYes);
+  EXPECT_EQ(verdict(stable, part), kOpen);
+  EXPECT_EQ(verdict(stable, stopped), kOpen);
+  EXPECT_EQ(verdict(stable, Cast().add({.status = RunStatus::diverged, .shortened = true})), kNo);
+  const Cast rises =
+      Cast().add({.task = "psmnist", .accuracy = 0.9, .epochs = 4, .shortened = true});
+  EXPECT_EQ(verdict(value_claim(CheckKind::at_most, "valid_drop", 0.05, {"nru"}), rises), kOpen);
+  // What was too much stays so.
+  EXPECT_EQ(verdict(value_claim(CheckKind::at_most, "max_hidden", 5, {"nru"}), rises), kNo);
+  // What is reached stays so, and what the first updates decide is known after them.
+  EXPECT_EQ(verdict(value_claim(CheckKind::at_most, "solved_at", 1000, {"nru"}), solved), kYes);
+  const Claim early = value_claim(CheckKind::at_most, "early_grad_norm", 100, {"nru"});
+  EXPECT_EQ(verdict(early, Cast().add({.updates = 20000, .shortened = true})), kYes);
+  EXPECT_EQ(verdict(early, part), kOpen);
 }
 
 TEST(Claims, OfARanking) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "../support/test_files.h"
@@ -216,6 +217,10 @@ void write_grid(const fs::path& root, const std::vector<experiments::Experiment>
       made.updates = 200000;
       made.points = points;
       made.settings = planned.settings;
+      const auto asked = planned.settings.find("updates");
+      if (asked != planned.settings.end()) {  // all of them: the runs have ended
+        made.updates = std::max(made.updates, std::get<std::int64_t>(asked->second));
+      }
       const auto solved = solves.find(made.cell);
       if (solved != solves.end()) made.solved_at = solved->second * (9 + made.seed) / 10;
       const double place = static_cast<double>(report::place_of(made.cell));
@@ -229,7 +234,9 @@ void write_grid(const fs::path& root, const std::vector<experiments::Experiment>
       }
       const fs::path directory = root / planned.directory;
       write_run(directory, made);
-      if (experiment.name == "copy-100" && made.seed == 1) write_inspection(directory);
+      const bool inspected =
+          experiment.name == "copy-100" || experiment.figure == experiments::FigureKind::lags;
+      if (inspected && made.seed == 1) write_inspection(directory);
     }
   }
 }

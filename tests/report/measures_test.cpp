@@ -83,6 +83,8 @@ TEST(Measures, JsonReadsBack) {
   Measures measures = measure(rows_of({1, 0.5, 20}), {});
   measures.valid_drop = 0.1;
   EXPECT_EQ(parse_measures(to_json(measures), "x"), measures);
+  measures.final_loss = INFINITY;  // no number of JSON
+  EXPECT_EQ(parse_measures(to_json(measures), "x").final_loss, std::nullopt);
   EXPECT_NE(test::error_of([] { parse_measures("{}", "some/file"); }).find("some/file"),
             std::string::npos);
 }

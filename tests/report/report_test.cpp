@@ -104,6 +104,10 @@ TEST(Collection, FoldersWithoutRuns) {
               HasSubstr("not a folder of runs"));
   EXPECT_THAT(test::error_of([&] { read_collection(root.path(), copying()); }),
               HasSubstr("there are no runs"));
+  const std::string spaced = root / "my runs";
+  fs::create_directory(spaced);
+  EXPECT_THAT(test::error_of([&] { read_collection(spaced, copying()); }),
+              HasSubstr("nru reproduce --out '" + spaced + "'"));
 }
 
 TEST(Collection, RunsOfOnesOwnAreGroupedByTask) {
@@ -111,10 +115,12 @@ TEST(Collection, RunsOfOnesOwnAreGroupedByTask) {
   test::write_run(root / "a", {.solved_at = 20000});
   test::write_run(root / "b", {.cell = "my-cell", .seed = 4});
   test::write_run(root / "c", {.lag = 200});
+  fs::remove(root / "c/result.json");
   const Report report = make_report(read_collection(root.path(), copying()));
   ASSERT_EQ(report.sections.size(), 2u);  // nothing of the paper was run
   EXPECT_EQ(report.sections[0].experiment->title, "copy, T = 100");
   EXPECT_EQ(report.sections[1].experiment->title, "copy, T = 200");
+  EXPECT_EQ(report.sections[1].runs.at(0)->seed, 1);  // of a run without a result, too
   EXPECT_EQ(report.sections[0].runs.size(), 2u);
   ASSERT_EQ(report.sections[0].figures.figures.size(), 1u);
   const auto& figure = std::get<LineFigure>(report.sections[0].figures.figures[0].drawing);

@@ -72,7 +72,7 @@ class Chart {
     this.figure = figure;
     this.data = data;
     this.log = data.log;
-    this.clipped = data.yLow !== null || data.yHigh !== null; // lines may leave the figure
+    this.clipped = true; // to the range that the figure says, if it does
     this.visible = data.series.map(() => true);
     this.strong = null; // the highlighted series
     this.build();
@@ -101,7 +101,7 @@ class Chart {
     none.addEventListener("click", () => this.showOnly([]));
     const tools = make("div", { className: "tools" });
     if (data.kind === "lines") tools.append(scale);
-    if (this.clipped) tools.append(this.clipButton());
+    if (this.leaves()) tools.append(this.clipButton());
     tools.append(whole, none);
     this.legend = make("ul", { className: "legend" });
     this.entries = data.series.map((series, i) => this.entry(series, i));
@@ -120,8 +120,18 @@ class Chart {
     return button;
   }
 
+  // Whether a line or its band leaves the figure: only then can more of it be shown.
+  leaves() {
+    const { kind, series, yLow, yHigh } = this.data;
+    const outside = (y) => y !== null && ((yLow !== null && y < yLow) || (yHigh !== null && y > yHigh));
+    return kind === "lines" && series.some((one) => [one.y, one.low, one.high].some((values) => values?.some(outside)));
+  }
+
   range() {
-    return this.clipped ? [this.data.yLow, this.data.yHigh] : null;
+    if (!this.clipped) return null;
+    const { yLow, yHigh } = this.data;
+    const low = this.log && yLow <= 0 ? null : yLow; // zero has no logarithm
+    return low !== null || yHigh !== null ? [low, yHigh] : null;
   }
 
   entry(series, i) {
@@ -338,9 +348,12 @@ class Bars extends Chart {
     return this.data.groups[row];
   }
 
+  range() {
+    return [0, 1.06 * Math.max(...this.data.series.flatMap((one) => [...one.y, ...one.high]))];
+  }
+
   more() {
     return {
-      valueRange: [0, 1.06 * Math.max(...this.data.series.flatMap((one) => [...one.y, ...one.high]))],
       highlightCircleSize: 0,
       xAxisHeight: 46,
       dateWindow: [-0.5, this.data.groups.length - 0.5],
