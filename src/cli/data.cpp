@@ -13,6 +13,7 @@
 #include "cli/text.h"
 #include "support/suggest.h"
 #include "support/terminal.h"
+#include "support/words.h"
 #include "tasks/fetch.h"
 
 namespace nru::cli {
@@ -43,18 +44,26 @@ std::string json_text(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+// An address, last in `what`, is shortened to its file: "downloading train-images-idx3-ubyte.gz".
+std::string without_place(const std::string& what) {
+  const std::size_t scheme = what.find("://");
+  if (scheme == std::string::npos) return what;
+  return what.substr(0, what.rfind(' ', scheme) + 1) + what.substr(what.rfind('/') + 1);
+}
+
 // What is going on, on standard error: a line that is rewritten for a person, a line for each new
 // thing otherwise.
 class Progress {
  public:
   ~Progress() {
-    if (terminal_ && !last_.empty()) std::fputs("\r\033[K", stderr);
+    if (style_.terminal && !last_.empty()) std::fputs("\r\033[K", stderr);
   }
   void operator()(const std::string& what, std::uint64_t bytes) {
-    if (terminal_) {
+    if (style_.terminal) {
       const std::string size =
           bytes > 0 ? fmt::format(", {:.1f} MB", static_cast<double>(bytes) / 1e6) : "";
-      std::fprintf(stderr, "\r\033[K%s%s", what.c_str(), size.c_str());
+      style_.measure();
+      std::fprintf(stderr, "\r\033[K%s", style_.cut(without_place(what) + size).c_str());
     } else if (what != last_) {
       std::fprintf(stderr, "%s\n", what.c_str());
     }
@@ -63,7 +72,7 @@ class Progress {
   }
 
  private:
-  const bool terminal_ = detect_terminal(STDERR_FILENO).terminal;
+  TerminalStyle style_ = detect_terminal(STDERR_FILENO);
   std::string last_;
 };
 
@@ -164,7 +173,7 @@ std::string text_of(const CheckedSet& checked, const Given& given) {
                                  align(rows, {}, "  "));
   if (!checked.ok) {
     text += fmt::format("  fix: nru data get {}{}\n", checked.set->name,
-                        given.dir.empty() ? "" : " --dir " + given.dir);
+                        given.dir.empty() ? "" : " --dir " + shell_word(given.dir));
   }
   return text;
 }

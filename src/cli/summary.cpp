@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cli/text.h"
+#include "support/words.h"
 #include "training/curve.h"
 #include "training/metrics.h"
 #include "training/progress.h"

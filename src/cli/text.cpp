@@ -54,16 +54,6 @@ std::string one_line(std::string_view text) {
   return line;
 }
 
-std::string shell_word(const std::string& word) {
-  const bool plain = !word.empty() && word.find_first_not_of(
-                                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                          "0123456789_-./=:,@%+") == std::string::npos;
-  if (plain) return word;
-  std::string quoted = "'";
-  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
-
 std::string not_a_flag(const std::string& value) {
   return value.starts_with("--") ? "expected a value, found the flag " + value : "";
 }

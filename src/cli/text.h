@@ -28,9 +28,6 @@ class OutputTo {
 // cannot drive the terminal.
 std::string one_line(std::string_view text);
 
-// As a POSIX shell wants it, quoted only where it must be.
-std::string shell_word(const std::string& word);
-
 // "" for a value that may follow a flag, else what is wrong with it: the parser would take a flag
 // as the value of the one before, and `--out --resume` would train in a directory of that name.
 std::string not_a_flag(const std::string& value);

@@ -15,7 +15,7 @@ using training::format_count;
 using training::format_duration;
 
 constexpr double kRedraw = 0.25, kEarly = 10, kLate = 60, kFirstMinute = 60;
-constexpr std::size_t kMostLines = 24;  // taller blocks would scroll and could not be redrawn
+constexpr int kOtherRows = 3;  // "and 5 more", the totals, and the cursor's
 
 std::string run_text(const RunLine& run, std::size_t name_width) {
   std::string text = fmt::format("{:<{}}", run.name, name_width);
@@ -76,13 +76,14 @@ std::vector<std::string> Board::lines(const std::vector<RunLine>& runs,
   std::size_t width = 0;
   for (const RunLine& run : runs) width = std::max(width, run.name.size());
   std::vector<std::string> lines;
-  const std::size_t shown = style_.terminal ? std::min(runs.size(), kMostLines) : runs.size();
+  // A taller block would scroll and could not be redrawn.
+  const auto rows = static_cast<std::size_t>(std::max(style_.rows - kOtherRows, 0));
+  const std::size_t shown = style_.terminal ? std::min(runs.size(), rows) : runs.size();
   for (std::size_t i = 0; i < shown; ++i) lines.push_back("  " + run_text(runs[i], width));
   if (shown < runs.size()) lines.push_back(fmt::format("  and {} more", runs.size() - shown));
   lines.push_back(totals_text(totals));
   if (style_.terminal) {  // a line that wraps could not be redrawn
-    const auto room = static_cast<std::size_t>(std::max(style_.columns - 1, 1));
-    for (std::string& line : lines) line = line.substr(0, room);
+    for (std::string& line : lines) line = style_.cut(std::move(line));
   }
   return lines;
 }
@@ -90,6 +91,7 @@ std::vector<std::string> Board::lines(const std::vector<RunLine>& runs,
 void Board::update(const std::vector<RunLine>& runs, const Totals& totals) {
   const double now = clock_();
   if (!due(now)) return;
+  style_.measure();
   erase();
   const std::vector<std::string> text = lines(runs, totals);
   for (std::size_t i = 0; i < text.size(); ++i) {

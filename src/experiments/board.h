@@ -42,7 +42,8 @@ class Board {
   // Removes what would be redrawn. Also wanted before an error is printed.
   void finish();
 
-  // The lines without cursor codes, none wider than a terminal.
+  // The lines without cursor codes. On a terminal they fit into it with the cursor's line below:
+  // none is wider, and runs that have no row are counted.
   std::vector<std::string> lines(const std::vector<RunLine>& runs, const Totals& totals) const;
 
  private:

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "experiments/cores.h"
+#include "support/clock.h"
 #include "training/progress.h"
 #include "training/signals.h"
 
@@ -24,9 +25,10 @@ using State = JobOutcome::State;
 constexpr auto kTick = std::chrono::milliseconds(20);
 constexpr double kLook = 0.25;
 
-double now() {
-  using Clock = std::chrono::steady_clock;
-  return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
+// Whether a run was told to stop, and did: by the signal itself, or with its exit code.
+bool was_asked_to_stop(const Ended& ended) {
+  return training::name_of_request(ended.signal) != nullptr ||
+         training::name_of_request(ended.code - 128) != nullptr;
 }
 
 }  // namespace
@@ -77,7 +79,7 @@ Scheduler::Scheduler(std::vector<Job> jobs, const Settings& settings, Launcher& 
       settings_(settings),
       launcher_(launcher),
       board_(board),
-      started_(now()) {
+      started_(steady_seconds()) {
   outcome_.jobs.resize(jobs_.size());
   made_.resize(jobs_.size());
   for (const Job& job : jobs_) check_fits(job);
@@ -108,7 +110,7 @@ GridOutcome Scheduler::run() {
   for (;;) {
     look_at_clock_and_signals();
     collect();
-    const bool look = now() - last_look_ >= kLook;
+    const bool look = steady_seconds() - last_look_ >= kLook;
     if (look) look_at_progress();
     if (!stopping_) start_runs();
     const bool running = std::any_of(slots_.begin(), slots_.end(),
@@ -126,7 +128,8 @@ void Scheduler::look_at_clock_and_signals() {
   if (const int signal = training::SignalGuard::received(); signal != 0 && outcome_.signal == 0) {
     outcome_.signal = signal;
     stop_all(signal);
-  } else if (settings_.time_limit > 0 && !stopping_ && now() - started_ >= settings_.time_limit) {
+  } else if (settings_.time_limit > 0 && !stopping_ &&
+             steady_seconds() - started_ >= settings_.time_limit) {
     outcome_.time_up = true;
     stop_all(SIGTERM);
   }
@@ -168,7 +171,7 @@ void Scheduler::start(Slot& slot, std::size_t index) {
   }
   slot.inspecting = state.training_over();
   slot.job = index;
-  slot.started = now();
+  slot.started = steady_seconds();
   slot.first = state.updates;
   slot.log_start = log_size(job.log());
   slot.seen_first.reset();
@@ -194,7 +197,7 @@ void Scheduler::collect() {
 }
 
 void Scheduler::look_at_progress() {
-  last_look_ = now();
+  last_look_ = steady_seconds();
   for (const auto& slot : slots_) {
     if (!slot->command || slot->inspecting) continue;
     const auto seen = last_progress(jobs_[slot->job].directory());
@@ -223,7 +226,7 @@ void Scheduler::after(Slot& slot, const Ended& ended) {
   if (!slot.inspecting) {
     ended_speeds_.measured(job.kind,
                            static_cast<double>(state.updates - slot.first) * job.cost_per_update,
-                           now() - slot.started);
+                           steady_seconds() - slot.started);
   }
   if (state.training_over()) {
     if (!state.inspection_missing) return settle(index, state);
@@ -232,9 +235,7 @@ void Scheduler::after(Slot& slot, const Ended& ended) {
       return;
     }
   }
-  const bool interrupted = ended.signal == SIGTERM || ended.signal == SIGINT ||
-                           ended.code == 128 + SIGTERM || ended.code == 128 + SIGINT;
-  if (stopping_ && interrupted) return;  // left for the next time
+  if (stopping_ && was_asked_to_stop(ended)) return;  // left for the next time
   const std::string words = last_words(job.log(), slot.log_start);
   if (ended.code == 2 && words.find("is in use by") != std::string::npos) {
     waiting_.push_back(index);  // someone was faster

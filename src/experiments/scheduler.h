@@ -32,7 +32,7 @@ const char* to_string(JobOutcome::State state);
 
 struct GridOutcome {
   std::vector<JobOutcome> jobs;  // in the order given
-  int signal = 0;                // SIGINT or SIGTERM, where that stopped it
+  int signal = 0;                // SIGINT, SIGTERM or SIGHUP, where that stopped it
   bool time_up = false;
 
   Totals totals() const;

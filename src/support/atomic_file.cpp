@@ -115,11 +115,29 @@ class RemoveOnFailure {
   bool armed_ = true;
 };
 
+using Pieces = std::span<const std::span<const std::byte>>;
+
+// Devices and pipes (/dev/stdout) are written to, never replaced.
+void write_in_place(const fs::path& target, Pieces pieces) {
+  const Descriptor file(
+      uninterrupted([&] { return ::open(target.c_str(), O_WRONLY | O_CLOEXEC); }));
+  if (file.get() < 0) fail(target, errno);
+  for (const auto piece : pieces) write_all(file.get(), piece, target);
+}
+
 }  // namespace
 
-void write_file_atomically(const fs::path& target,
-                           std::span<const std::span<const std::byte>> pieces) {
-  if (!target.has_filename()) fail(target, EISDIR);
+void write_file_atomically(const fs::path& name, Pieces pieces) {
+  if (!name.has_filename()) fail(name, EISDIR);
+  std::error_code ignored;
+  const fs::file_status there = fs::status(name, ignored);  // of what a link leads to
+  if (fs::exists(there) && !fs::is_regular_file(there) && !fs::is_directory(there)) {
+    write_in_place(name, pieces);
+    return;
+  }
+  // A link stays one: the file that it leads to is replaced.
+  const bool linked = fs::is_regular_file(there) && fs::is_symlink(name, ignored);
+  const fs::path target = linked ? fs::canonical(name) : name;
   const fs::path directory = target.has_parent_path() ? target.parent_path() : fs::path(".");
   const fs::path temporary = directory / ("." + target.filename().string() + ".tmp");
 

@@ -15,7 +15,8 @@ namespace nru {
 //
 // The temporary file of NAME is always `.NAME.tmp`: what a killed process leaves behind is
 // overwritten by the next save and does not pile up. Writers of the same target take turns through
-// a lock on it.
+// a lock on it. Where the target is a link, the file it leads to is replaced; a device or a pipe
+// (/dev/stdout) is written to as it is.
 void write_file_atomically(const std::filesystem::path& target, std::string_view text);
 void write_file_atomically(const std::filesystem::path& target, std::span<const std::byte> bytes);
 

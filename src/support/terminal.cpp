@@ -4,6 +4,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 
@@ -26,14 +27,28 @@ bool locale_is_utf8() {
   return false;
 }
 
-int columns_of(int fd) {
-  winsize size{};
-  if (::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
-  const int asked = std::atoi(environment("COLUMNS").c_str());
-  return asked > 0 ? asked : 80;
+int environment_size(const char* name, int otherwise) {
+  const int asked = std::atoi(environment(name).c_str());
+  return asked > 0 ? asked : otherwise;
 }
 
 }  // namespace
+
+void TerminalStyle::measure() {
+  winsize size{};
+  if (fd < 0 || ::ioctl(fd, TIOCGWINSZ, &size) != 0) return;
+  if (size.ws_col > 0) columns = size.ws_col;
+  if (size.ws_row > 0) rows = size.ws_row;
+}
+
+std::string TerminalStyle::cut(std::string line) const {
+  std::size_t room = static_cast<std::size_t>(std::max(columns - 1, 0));
+  if (line.size() <= room) return line;
+  // Not between the bytes of a character.
+  while (room > 0 && (static_cast<unsigned char>(line[room]) & 0xC0) == 0x80) --room;
+  line.resize(room);
+  return line;
+}
 
 TerminalStyle detect_terminal(int fd) {
   TerminalStyle style;
@@ -41,7 +56,10 @@ TerminalStyle detect_terminal(int fd) {
   style.terminal = ::isatty(fd) != 0 && !term.empty() && term != "dumb";
   style.color = style.terminal && environment("NO_COLOR").empty();
   style.utf8 = locale_is_utf8();
-  style.columns = columns_of(fd);
+  style.columns = environment_size("COLUMNS", style.columns);
+  style.rows = environment_size("LINES", style.rows);
+  style.fd = fd;
+  style.measure();
   return style;
 }
 

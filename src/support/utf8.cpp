@@ -34,6 +34,15 @@ std::optional<CodePoint> decode_utf8(std::string_view text, std::size_t at) {
   return CodePoint{value, form->bytes};
 }
 
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const auto code = decode_utf8(text, 0);
+    if (!code) return false;
+    text.remove_prefix(code->bytes);
+  }
+  return true;
+}
+
 void append_utf8(std::string& out, char32_t code) {
   const auto tail = [&](int shift) { out += static_cast<char>(0x80 | ((code >> shift) & 0x3F)); };
   if (code < 0x80) {

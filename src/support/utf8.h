@@ -17,6 +17,8 @@ struct CodePoint {
 // stray or missing continuation bytes, overlong forms, surrogates, values above U+10FFFF.
 std::optional<CodePoint> decode_utf8(std::string_view text, std::size_t at);
 
+bool is_utf8(std::string_view text);
+
 // A surrogate or a value above U+10FFFF is a bug in the caller.
 void append_utf8(std::string& out, char32_t code);
 

@@ -1,4 +1,4 @@
-// Counts and times as people read them.
+// Counts and times as people read them, words as shells do.
 #pragma once
 
 #include <cstdint>
@@ -10,5 +10,7 @@ namespace nru {
 std::string format_duration(double seconds);
 // 12300 -> "12,300".
 std::string format_count(std::int64_t count);
+// As a POSIX shell wants it, quoted only where it must be.
+std::string shell_word(const std::string& word);
 
 }  // namespace nru

@@ -9,6 +9,7 @@
 #include "support/data_file.h"
 #include "support/sha256.h"
 #include "support/suggest.h"
+#include "support/words.h"
 #include "tasks/text.h"
 
 namespace nru::tasks {
@@ -121,7 +122,7 @@ std::vector<fs::path> locate_data_set(const DataSet& set, const fs::path& direct
     if (!path) {
       throw Error(fmt::format("no {} in {}; get it with: nru data get {}{}", file.name,
                               folder.string(), set.name,
-                              directory.empty() ? "" : " --dir " + directory.string()));
+                              directory.empty() ? "" : " --dir " + shell_word(directory.string())));
     }
     paths.push_back(*path);
   }

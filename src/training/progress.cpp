@@ -4,10 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <limits>
 #include <utility>
+
+#include "support/clock.h"
 
 namespace nru::training {
 namespace {
@@ -20,11 +21,6 @@ constexpr double kMeasure = 0.5;       // seconds over which a rate is taken
 constexpr double kSmoothing = 5;       // seconds until a change of speed shows
 constexpr int kLongestBar = 30;
 constexpr int kShortestBar = 5;
-
-double steady_seconds() {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration<double>(now).count();
-}
 
 std::string rate_text(double rate) {
   if (rate >= 100) return format_count(std::llround(rate));
@@ -98,6 +94,7 @@ void Progress::measure_rate(std::int64_t update, double now) {
 
 void Progress::draw(const ProgressState& state, double now) {
   if (style_.terminal) {
+    style_.measure();
     out_ << '\r' << live_line(state, style_.color) << "\x1b[K" << std::flush;
     line_open_ = true;
   } else {
@@ -136,8 +133,7 @@ std::string Progress::live_line(const ProgressState& state, bool color) const {
   const int room = std::max(style_.columns - 1, 0);
   const int text_width = static_cast<int>(label_.size() + 2 + numbers.size());
   const int width = std::min(room - text_width - 2, kLongestBar);
-  if (width < kShortestBar)
-    return (label_ + "  " + numbers).substr(0, static_cast<std::size_t>(room));
+  if (width < kShortestBar) return style_.cut(label_ + "  " + numbers);
 
   const double done =
       total_ > 0 ? static_cast<double>(state.update) / static_cast<double>(total_) : 0;

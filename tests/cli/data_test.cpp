@@ -14,8 +14,11 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::ContainsRegex;
+using ::testing::Each;
+using ::testing::Eq;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 class Data : public ::testing::Test {
@@ -24,6 +27,15 @@ class Data : public ::testing::Test {
     return nru(Arguments{"data"} + arguments, {.environment = {{"NRU_DATA", data()}}});
   }
   std::string data() const { return (directory_ / "data").string(); }
+  // A PATH with nothing but a curl that finds no network.
+  std::string failing_curl() const {
+    const fs::path bin = directory_ / "bin";
+    fs::create_directories(bin);
+    write_bytes(bin / "curl",
+                "#!/bin/sh\n/bin/sleep 0.3\necho 'curl: (7) no network' >&2\nexit 7\n");
+    fs::permissions(bin / "curl", fs::perms::owner_all);
+    return bin.string();
+  }
 
   TempDir directory_;
 };
@@ -37,6 +49,12 @@ TEST_F(Data, CheckSaysWhatIsMissingAndHowToGetIt) {
                                   HasSubstr("fix: nru data get mnist\n"),
                                   ContainsRegex("ptb.char.test.txt +missing"),
                                   HasSubstr("fix: nru data get ptb\n")));
+}
+
+TEST_F(Data, TheFixIsWhatAShellTakes) {
+  const std::string dir = (directory_ / "my data").string();
+  EXPECT_THAT(run({"check", "mnist", "--dir", dir}).out,
+              HasSubstr("  fix: nru data get mnist --dir '" + dir + "'\n"));
 }
 
 TEST_F(Data, CheckAsJsonOfOneSet) {
@@ -105,18 +123,38 @@ TEST_F(Data, HelpHasExamples) {
 }
 
 TEST_F(Data, DownloadsReportTheirProgressOnStandardError) {
-  const fs::path bin = directory_ / "bin";
-  fs::create_directories(bin);
-  write_bytes(bin / "curl", "#!/bin/sh\n/bin/sleep 0.3\necho 'curl: (7) no network' >&2\nexit 7\n");
-  fs::permissions(bin / "curl", fs::perms::owner_all);
   const Finished finished = nru({"data", "get", "ptb", "--source", "imikolov", "--json"},
-                                {.environment = {{"NRU_DATA", data()}, {"PATH", bin.string()}}});
+                                {.environment = {{"NRU_DATA", data()}, {"PATH", failing_curl()}}});
   EXPECT_EQ(finished.code, 2);
   EXPECT_THAT(finished.out, IsEmpty());
   EXPECT_THAT(
       finished.err,
       AllOf(StartsWith("downloading http://www.fit.vutbr.cz/~imikolov/rnnlm/simple-examples"),
             HasSubstr("nru: cannot get ptb: imikolov: curl: (7) no network; if you have")));
+}
+
+// The pseudo-terminal of Surroundings has no size of its own.
+TEST_F(Data, DownloadsAreOneRowOfATerminal) {
+  const auto rows = [&](const char* columns) {
+    const Finished finished = nru({"data", "get", "mnist", "--source", "ossci"},
+                                  {.environment = {{"NRU_DATA", data()},
+                                                   {"PATH", failing_curl()},
+                                                   {"TERM", "xterm"},
+                                                   {"COLUMNS", columns}},
+                                   .terminal = true});
+    std::vector<std::string> drawn;
+    const std::string clear = "\r\x1b[K";
+    for (std::size_t at = finished.out.find(clear); at != std::string::npos;) {
+      const std::size_t next = finished.out.find(clear, at += clear.size());
+      drawn.push_back(finished.out.substr(at, next - at));
+      at = next;
+    }
+    if (!drawn.empty()) drawn.pop_back();  // the error, on a line that was wiped
+    return drawn;
+  };
+  EXPECT_THAT(rows("80"),
+              AllOf(Not(IsEmpty()), Each(Eq("downloading train-images-idx3-ubyte.gz"))));
+  EXPECT_THAT(rows("20"), AllOf(Not(IsEmpty()), Each(Eq("downloading train-i"))));
 }
 
 // The whole way with the real files, where this machine has them.

@@ -1,17 +1,25 @@
 // The live state of a grid, on a terminal and elsewhere.
 #include "experiments/board.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
 
 #include <sstream>
+
+#include "support/posix.h"
 
 namespace nru::experiments {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 RunLine training_run() {
   RunLine run;
@@ -71,6 +79,48 @@ TEST_F(BoardTest, SaysWhatEachRunAndTheWholeAreAt) {
 TEST_F(BoardTest, CutsLinesThatWouldWrap) {
   for (const std::string& line : board(true, 40).lines({training_run()}, some_totals()))
     EXPECT_LE(line.size(), 39u);
+}
+
+TEST_F(BoardTest, CountsTheRunsThatHaveNoRow) {
+  const auto board_of = [&](bool terminal, int rows) {
+    return Board({.terminal = terminal, .columns = 200, .rows = rows}, out_, [] { return 0.0; });
+  };
+  const std::vector<RunLine> runs(30, training_run());
+  const std::vector<std::string> lines = board_of(true, 24).lines(runs, some_totals());
+  ASSERT_EQ(lines.size(), 23u);  // the cursor is in the last row
+  EXPECT_THAT(lines[20], HasSubstr("12,300/200,000"));
+  EXPECT_EQ(lines[21], "  and 9 more");
+  EXPECT_EQ(lines[22], kTotals);
+  EXPECT_THAT(board_of(true, 3).lines(runs, some_totals()), ElementsAre("  and 30 more", kTotals));
+  EXPECT_THAT(board_of(true, 1).lines(runs, some_totals()), ElementsAre("  and 30 more", kTotals));
+  EXPECT_THAT(board_of(true, 33).lines(runs, some_totals()), Not(Contains(HasSubstr("more"))));
+  EXPECT_EQ(board_of(false, 24).lines(runs, some_totals()).size(), 31u);
+}
+
+TEST_F(BoardTest, FollowsTheSizeOfTheWindow) {
+  const Descriptor window(::posix_openpt(O_RDWR | O_NOCTTY));
+  if (window.get() < 0) GTEST_SKIP() << "no pseudo-terminals here";
+  const auto resize = [&](unsigned short columns, unsigned short rows) {
+    const winsize size{rows, columns, 0, 0};
+    ASSERT_EQ(::ioctl(window.get(), TIOCSWINSZ, &size), 0);
+  };
+  Board live({.terminal = true, .fd = window.get()}, out_, [this] { return now_; });
+  const std::vector<RunLine> runs(30, training_run());
+  resize(100, 12);
+  live.update(runs, some_totals());
+  EXPECT_THAT(taken(), AllOf(HasSubstr("ETA 6m 10s\n"), HasSubstr("  and 21 more\n")));
+  resize(30, 6);
+  now_ += 1;
+  live.update(runs, some_totals());
+  const std::string erase = "\x1b[11A\r\x1b[J";  // what stood there, not what comes
+  const std::string text = taken();
+  ASSERT_THAT(text, StartsWith(erase));
+  std::istringstream drawn(text.substr(erase.size()));
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(drawn, line);) lines.push_back(line);
+  ASSERT_EQ(lines.size(), 5u);
+  EXPECT_EQ(lines[3], "  and 27 more");
+  for (const std::string& line : lines) EXPECT_LT(line.size(), 30u) << line;
 }
 
 TEST_F(BoardTest, RedrawsInPlaceOnATerminal) {

@@ -74,6 +74,24 @@ TEST(AtomicFile, DoesNotWriteThroughALinkInPlaceOfTheTemporaryFile) {
   EXPECT_EQ(read_bytes(dir / "victim"), "untouched");
 }
 
+TEST(AtomicFile, ALinkStaysAndWhatItLeadsToIsReplaced) {
+  const TempDir dir;
+  fs::create_directory(dir / "elsewhere");
+  write_bytes(dir / "elsewhere/target", "old");
+  fs::create_symlink("elsewhere/target", dir / "link");
+  write_file_atomically(dir / "link", "new");
+  EXPECT_TRUE(fs::is_symlink(dir / "link"));
+  EXPECT_EQ(read_bytes(dir / "elsewhere/target"), "new");
+}
+
+TEST(AtomicFile, ADeviceIsWrittenToAndNotReplaced) {
+  const TempDir dir;
+  fs::create_symlink("/dev/null", dir / "link");
+  write_file_atomically(dir / "link", "gone");
+  EXPECT_TRUE(fs::is_symlink(dir / "link"));
+  EXPECT_TRUE(fs::is_character_file("/dev/null"));
+}
+
 TEST(AtomicFile, MissingDirectory) {
   const TempDir dir;
   const fs::path path = dir.path() / "no" / "such" / "file";

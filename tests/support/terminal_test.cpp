@@ -21,7 +21,8 @@ using Variables = std::map<std::string, std::string>;
 class Environment {
  public:
   explicit Environment(const Variables& values) {
-    for (const char* name : {"NO_COLOR", "TERM", "LC_ALL", "LC_CTYPE", "LANG", "COLUMNS"}) {
+    for (const char* name :
+         {"NO_COLOR", "TERM", "LC_ALL", "LC_CTYPE", "LANG", "COLUMNS", "LINES"}) {
       const char* old = ::getenv(name);
       old_[name] = old == nullptr ? std::nullopt : std::optional<std::string>(old);
       ::unsetenv(name);
@@ -46,13 +47,22 @@ class Environment {
 
 TEST(Terminal, AFileIsNone) {
   const Environment environment(
-      Variables{{"TERM", "xterm"}, {"LANG", "en_US.UTF-8"}, {"COLUMNS", "120"}});
+      Variables{{"TERM", "xterm"}, {"LANG", "en_US.UTF-8"}, {"COLUMNS", "120"}, {"LINES", "50"}});
   const Descriptor file(::open("/dev/null", O_WRONLY));
   const TerminalStyle style = detect_terminal(file.get());
   EXPECT_FALSE(style.terminal);
   EXPECT_FALSE(style.color);
   EXPECT_TRUE(style.utf8);
   EXPECT_EQ(style.columns, 120);
+  EXPECT_EQ(style.rows, 50);
+}
+
+TEST(Terminal, AnUnknownSizeIsTheUsualOne) {
+  const Environment environment(Variables{{"COLUMNS", "wide"}, {"LINES", "-3"}});
+  const Descriptor file(::open("/dev/null", O_WRONLY));
+  const TerminalStyle style = detect_terminal(file.get());
+  EXPECT_EQ(style.columns, 80);
+  EXPECT_EQ(style.rows, 24);
 }
 
 TEST(Terminal, APseudoTerminalIsOne) {
@@ -64,12 +74,21 @@ TEST(Terminal, APseudoTerminalIsOne) {
   ASSERT_GE(terminal.get(), 0);
   winsize size{};
   size.ws_col = 61;
+  size.ws_row = 17;
   ASSERT_EQ(::ioctl(master.get(), TIOCSWINSZ, &size), 0);
   {
-    const Environment environment(Variables{{"TERM", "xterm"}});
-    const TerminalStyle style = detect_terminal(terminal.get());
+    const Environment environment(
+        Variables{{"TERM", "xterm"}, {"COLUMNS", "120"}, {"LINES", "50"}});
+    TerminalStyle style = detect_terminal(terminal.get());
     EXPECT_TRUE(style.terminal && style.color);
     EXPECT_EQ(style.columns, 61);
+    EXPECT_EQ(style.rows, 17);
+    size.ws_col = 40;
+    size.ws_row = 0;  // not known
+    ASSERT_EQ(::ioctl(master.get(), TIOCSWINSZ, &size), 0);
+    style.measure();
+    EXPECT_EQ(style.columns, 40);
+    EXPECT_EQ(style.rows, 17);
   }
   {
     const Environment environment(Variables{{"TERM", "xterm"}, {"NO_COLOR", "1"}});
@@ -81,6 +100,20 @@ TEST(Terminal, APseudoTerminalIsOne) {
     const Environment environment(Variables{{"TERM", "dumb"}});
     EXPECT_FALSE(detect_terminal(terminal.get()).terminal);
   }
+}
+
+TEST(Terminal, LinesAreCutBeforeTheLastColumn) {
+  TerminalStyle style;
+  style.columns = 6;
+  EXPECT_EQ(style.cut("12345"), "12345");
+  EXPECT_EQ(style.cut("123456"), "12345");
+  EXPECT_EQ(style.cut("1234\u2501"), "1234");  // no half characters
+  EXPECT_EQ(style.cut("12\u2501"), "12\u2501");
+  EXPECT_EQ(style.cut("12\u25013"), "12\u2501");
+  style.columns = 1;
+  EXPECT_EQ(style.cut("1"), "");
+  style.measure();  // of no terminal
+  EXPECT_EQ(style.columns, 1);
 }
 
 TEST(Terminal, TheLocaleSaysUtf8) {

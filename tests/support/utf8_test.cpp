@@ -40,5 +40,12 @@ TEST(Utf8, WhatIsNotUtf8) {
   }
 }
 
+TEST(Utf8, WholeTexts) {
+  EXPECT_TRUE(is_utf8(""));
+  EXPECT_TRUE(is_utf8("caf\xC3\xA9"));
+  EXPECT_FALSE(is_utf8("caf\xE9"));
+  EXPECT_FALSE(is_utf8("caf\xC3"));
+}
+
 }  // namespace
 }  // namespace nru

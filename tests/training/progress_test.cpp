@@ -1,11 +1,16 @@
 // The progress display against a clock the test turns.
 #include "training/progress.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
 
 #include <algorithm>
 #include <sstream>
+
+#include "support/posix.h"
 
 namespace nru::training {
 namespace {
@@ -105,6 +110,21 @@ TEST_F(Display, NeverWiderThanTheTerminal) {
     Progress progress = make(style);
     run(progress, 0, 100, 2);
     EXPECT_LT(progress.line({200, 0.0123, 0.071}).size(), static_cast<std::size_t>(columns));
+  }
+}
+
+TEST_F(Display, FollowsTheWidthOfTheWindow) {
+  const Descriptor window(::posix_openpt(O_RDWR | O_NOCTTY));
+  if (window.get() < 0) GTEST_SKIP() << "no pseudo-terminals here";
+  Progress progress = make({.terminal = true, .fd = window.get()});
+  for (const unsigned short columns : {90, 30, 50}) {
+    const winsize size{24, columns, 0, 0};
+    ASSERT_EQ(::ioctl(window.get(), TIOCSWINSZ, &size), 0);
+    now_ += 1;
+    out_.str("");
+    progress.update({static_cast<std::int64_t>(now_), 0.0123, 0.071});
+    const std::string drawn = out_.str();  // "\r", the line, "\x1b[K"
+    EXPECT_EQ(drawn.size() - 4, columns - 1u) << drawn;
   }
 }
 
