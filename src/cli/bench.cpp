@@ -5,11 +5,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
+#include "cli/machine.h"
 #include "cli/text.h"
 #include "cli/torch_facts.h"
 #include "kernels/cpu/gemm.h"
@@ -29,14 +29,6 @@ struct Arguments {
   BenchOptions options;
   std::string json;
 };
-
-std::string processor_name() {
-  std::ifstream in("/proc/cpuinfo");
-  for (std::string line; std::getline(in, line);) {
-    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
-  }
-  return "unknown";
-}
 
 nlohmann::ordered_json to_json(const BenchOptions& options, const BenchReport& report) {
   nlohmann::ordered_json json;
@@ -66,7 +58,7 @@ nlohmann::ordered_json to_json(const BenchOptions& options, const BenchReport& r
     json["rows"].push_back(row);
   }
   auto& machine = json["machine"];
-  machine["processor"] = processor_name();
+  machine["processor"] = cpu_model();
   machine["simd"] = kernels::linear_ops<float>().target;
   machine["cores"] = kernels::available_threads();
   machine["commit"] = commit();
@@ -118,7 +110,7 @@ void print_cpu_table(const BenchOptions& options, const BenchReport& report) {
     peaks += fmt::format("{}{:.1f} GFLOP/s on {} thread{}", i ? ", " : "", report.peak_gflops[i],
                          options.threads[i], options.threads[i] == 1 ? "" : "s");
   }
-  print(fmt::format("{}, {}; FMA peak {}\n", processor_name(), kernels::linear_ops<float>().target,
+  print(fmt::format("{}, {}; FMA peak {}\n", cpu_model(), kernels::linear_ops<float>().target,
                     peaks));
   std::vector<std::vector<std::string>> lines = {{"task", "cell", "backend", "threads",
                                                   "parameters", "ms/update", "best", "floor",

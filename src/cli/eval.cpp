@@ -11,6 +11,7 @@
 #include "cli/run_weights.h"
 #include "cli/summary.h"
 #include "cli/text.h"
+#include "support/json.h"
 #include "support/suggest.h"
 #include "training/trainer.h"
 
@@ -24,8 +25,8 @@ using training::RunPaths;
 struct Given {
   std::string run;
   std::string split = "test";
-  std::string weights;  // empty: best where there are any, else last
-  std::string lag;      // empty: the run's
+  std::string weights;               // empty: best where there are any, else last
+  std::string lag, device, threads;  // empty: the run's
   bool json = false;
 };
 
@@ -36,11 +37,6 @@ tasks::Split split_of(const std::string& name) {
     known.emplace_back(to_string(split));
   }
   throw Error(fmt::format("unknown split '{}'{}", name, did_you_mean(name, known)));
-}
-
-template <class T>
-Json or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json(nullptr);
 }
 
 std::string json_text(const Given& given, const training::RunConfig& config,
@@ -80,12 +76,11 @@ std::string human_text(const Given& given, const training::RunConfig& config,
 int evaluate_run(const Given& given) {
   const tasks::Split split = split_of(given.split);
   const RunPaths paths{given.run};
-  std::vector<std::pair<std::string, std::string>> changes;
-  if (!given.lag.empty()) changes.emplace_back("lag", given.lag);
-  const training::RunConfig config = config_of(paths, std::move(changes));
+  const training::RunConfig config =
+      config_of(paths, {{"lag", given.lag}, {"device", given.device}, {"threads", given.threads}});
   const WeightsFile weights = choose_weights(paths, given.weights);
   training::Setup setup(config);
-  load_weights(weights.path, setup.parameters);
+  load_weights(weights, setup);
   const Evaluation result = evaluate(*setup.engine, *setup.task, split);
   print(given.json ? json_text(given, config, weights, result)
                    : human_text(given, config, weights, result));
@@ -108,10 +103,12 @@ void add_eval(CLI::App& app, Invocation& invocation) {
       ->add_option("--lag", given->lag,
                    "another lag than the run's, such as one that training never saw")
       ->type_name("T");
+  add_place(*command, given->device, given->threads);
   command->add_flag("--json", given->json, "print JSON");
   command->footer(R"(Examples:
   nru eval runs/copy-100-nru-seed1
   nru eval runs/copy-100-nru-seed1 --lag 2000             how far does it remember?
+  nru eval runs/copy-100-nru-seed1 --device cpu            a run that was made on a GPU, without one
   nru eval runs/copy-100-nru-seed1 --split valid --weights last --json)");
   command->callback(
       [given, &invocation] { invocation.run = [given] { return evaluate_run(*given); }; });

@@ -22,6 +22,7 @@ using Json = nlohmann::ordered_json;
 
 struct Given {
   std::string run, weights, out;
+  std::string device, threads;  // empty: the run's
   std::int64_t index = 0;
   bool json = false;
 };
@@ -49,10 +50,10 @@ Findings find(const Given& given) {
     throw Error(fmt::format("index {} is not possible; choose 0 or more", given.index));
   const training::RunPaths paths{given.run};
   Findings found;
-  found.config = config_of(paths);
+  found.config = config_of(paths, {{"device", given.device}, {"threads", given.threads}});
   found.weights = choose_weights(paths, given.weights);
   training::Setup setup(found.config);
-  load_weights(found.weights.path, setup.parameters);
+  load_weights(found.weights, setup);
   found.parameters = parameter_rows(setup.parameters);
   const std::int64_t batches = setup.task->evaluation_batches(tasks::Split::test);
   if (given.index >= batches) {
@@ -213,6 +214,7 @@ void add_inspect(CLI::App& app, Invocation& invocation) {
       ->type_name("N");
   command->add_option("--out", given->out, "folder for data and figures (default RUN/inspect)")
       ->type_name("DIR");
+  add_place(*command, given->device, given->threads);
   command->add_flag("--json", given->json, "print JSON");
   command->footer(
       R"(Writes memory.csv, memory_change.csv and .pgm (a row per time step), gradient_flow.csv,
@@ -221,6 +223,7 @@ their state on, and figures as SVG.
 
 Examples:
   nru inspect runs/copy-100-nru-seed1
+  nru inspect runs/copy-100-nru-seed1 --device cpu         a run that was made on a GPU, without one
   nru inspect runs/copy-100-nru-seed1 --weights last --index 3)");
   command->callback([given, &invocation] { invocation.run = [given] { return inspect(*given); }; });
 }

@@ -126,11 +126,12 @@ std::vector<experiments::Experiment> paper() {
   }
 }
 
-std::string json_text() {
+std::string json_text(bool options) {
   Json json = {{"cells", Json::array()}, {"tasks", Json::array()}, {"experiments", Json::array()}};
   for (const CellInfo& cell : cells()) json["cells"].push_back(json_of(cell));
   for (const TaskInfo& task : tasks::tasks()) json["tasks"].push_back(json_of(task));
   json["experiments"] = Json::parse(experiments_json(paper()));
+  if (options) json["keys"] = json_of(training::run_keys());
   return json.dump(2) + "\n";
 }
 
@@ -211,6 +212,33 @@ std::string task_text(const TaskInfo& info) {
          options_text("Options of task " + info.name, "task_options.", info.options);
 }
 
+std::string settings_text(const OptionMap& settings) {
+  std::vector<std::string> parts;
+  for (const auto& [key, value] : settings) parts.push_back(key + " = " + to_string(value));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string experiment_text(const experiments::Experiment& experiment) {
+  std::string text = fmt::format("{}: {}\n", experiment.name, experiment.title);
+  if (!experiment.note.empty()) text += experiment.note + "\n";
+  std::vector<std::vector<std::string>> rows;
+  const auto row = [&](const char* name, const std::string& value) {
+    if (!value.empty()) rows.push_back({name, value});
+  };
+  row("in the paper", experiment.paper);
+  row("cells", fmt::format("{}", fmt::join(experiment.cells, ", ")));
+  row("seeds", fmt::format("{}", fmt::join(experiment.seeds, ", ")));
+  row("settings", settings_text(experiment.run));
+  for (const auto& [cell, settings] : experiment.run_by_cell)
+    row(cell.c_str(), settings_text(settings));
+  for (const experiments::Variant& variant : experiment.variants)
+    if (!variant.name.empty()) row(variant.name.c_str(), settings_text(variant.settings));
+  row("shows also", fmt::format("{}", fmt::join(experiment.uses, ", ")));
+  for (const experiments::Claim& claim : experiment.claims) row("claim", claim.text);
+  return text + align(rows, {}, "  ") +
+         fmt::format("Make its runs: nru reproduce {}\n", experiment.name);
+}
+
 std::string named_text(const std::string& name, bool json) {
   std::vector<std::string> known;
   for (const CellInfo& cell : cells()) {
@@ -221,7 +249,13 @@ std::string named_text(const std::string& name, bool json) {
     if (task.name == name) return json ? json_of(task).dump(2) + "\n" : task_text(task);
     known.push_back(task.name);
   }
-  throw Error(fmt::format("no cell or task is called '{}'{}", name, did_you_mean(name, known)));
+  for (const experiments::Experiment& experiment : paper()) {
+    if (experiment.name == name)
+      return json ? experiments_json({experiment}) : experiment_text(experiment);
+    known.push_back(experiment.name);
+  }
+  throw Error(
+      fmt::format("no cell, task or experiment is called '{}'{}", name, did_you_mean(name, known)));
 }
 
 std::string every_option_text() {
@@ -237,13 +271,13 @@ int list(const Given& given) {
   if (!given.name.empty()) {
     print(named_text(given.name, given.json));
   } else if (given.json) {
-    print(json_text());
+    print(json_text(given.options));
   } else if (given.options) {
     print(every_option_text());
   } else {
     print(cells_text() + "\n" + all_sizes_text() + "\n" + tasks_text() + "\n" +
           experiments_text(paper()) +
-          "\nnru list NAME shows the options of one, nru list --options all keys.\n");
+          "\nnru list NAME shows one of them, nru list --options all keys.\n");
   }
   return 0;
 }
@@ -254,12 +288,15 @@ void add_list(CLI::App& app, Invocation& invocation) {
   CLI::App* command =
       app.add_subcommand("list", "Show cells, tasks and experiments, sizes and options");
   const auto given = std::make_shared<Given>();
-  command->add_option("NAME", given->name, "a cell or task: show its options")->type_name("");
+  command->add_option("NAME", given->name, "a cell, task or experiment: show what it has")
+      ->type_name("");
   command->add_flag("--options", given->options, "every key of a configuration");
   command->add_flag("--json", given->json, "print JSON");
   command->footer(R"(Examples:
   nru list
   nru list nru
+  nru list copy-100
+  nru list --options
   nru list --json)");
   command->callback([given, &invocation] { invocation.run = [given] { return list(*given); }; });
 }

@@ -1,7 +1,7 @@
 // The program nru: picks the subcommand and turns what happens into an exit code.
 //
 //   0 done; 1 internal error; 2 usage, configuration or data error; 3 training diverged;
-//   130 and 143 stopped by SIGINT and SIGTERM after saving
+//   130, 143 and 129 stopped by SIGINT, SIGTERM and SIGHUP after saving
 #include <fmt/format.h>
 #include <nru/error.h>
 #include <nru/version.h>

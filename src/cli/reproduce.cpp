@@ -7,13 +7,15 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <chrono>
 #include <iostream>
 #include <memory>
 
 #include "cli/commands.h"
 #include "cli/text.h"
 #include "experiments/cores.h"
+#include "support/clock.h"
+#include "support/words.h"
+#include "training/signals.h"
 
 namespace nru::cli {
 namespace {
@@ -23,11 +25,6 @@ using experiments::Job;
 using experiments::JobOutcome;
 
 constexpr std::size_t kJobsOnGpu = 16;
-
-double clock_seconds() {
-  using Clock = std::chrono::steady_clock;
-  return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
-}
 
 std::size_t slots(const ReproduceArguments& arguments, bool on_gpu) {
   if (arguments.jobs) return static_cast<std::size_t>(*arguments.jobs);
@@ -40,7 +37,7 @@ GridOutcome run(const std::vector<Job>& jobs, const ReproduceArguments& argument
   const auto launcher = on_gpu || arguments.worker
                             ? experiments::make_worker_launcher(arguments.root() / "worker.txt")
                             : experiments::make_process_launcher();
-  experiments::Board board(detect_terminal(STDERR_FILENO), std::cerr, clock_seconds);
+  experiments::Board board(detect_terminal(STDERR_FILENO), std::cerr, steady_seconds);
   const experiments::Scheduler::Settings settings = {
       .slots = slots(arguments, on_gpu), .time_limit = arguments.time_limit, .pin = !on_gpu};
   return experiments::Scheduler(jobs, settings, *launcher, board).run();
@@ -100,6 +97,7 @@ int reproduce(const ReproduceArguments& arguments) {
     print(arguments.json ? plan_json(jobs) : plan_text(jobs));
     return 0;
   }
+  training::survive_closed_pipes();
   const GridOutcome outcome = run(jobs, arguments);
   print(arguments.json ? outcome_json(jobs, outcome) : outcome_text(jobs, outcome, arguments));
   return exit_code(outcome);

@@ -6,7 +6,10 @@
 
 #include "cli/reproduce.h"
 #include "cli/text.h"
+#include "support/json.h"
+#include "support/words.h"
 #include "training/progress.h"
+#include "training/signals.h"
 
 namespace nru::cli {
 namespace {
@@ -78,11 +81,6 @@ Json json_of(const Job& job) {
           {"variant", job.run.variant},
           {"seed", job.run.seed},
           {"directory", job.config.out}};
-}
-
-template <class T>
-Json or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json(nullptr);
 }
 
 }  // namespace
@@ -211,7 +209,7 @@ std::string outcome_json(const std::vector<Job>& jobs, const GridOutcome& outcom
               {"diverged", totals.diverged},
               {"failed", totals.failed},
               {"left", totals.queued},
-              {"stopped_by", outcome.signal != 0 ? Json(outcome.signal == 2 ? "SIGINT" : "SIGTERM")
+              {"stopped_by", outcome.signal != 0 ? Json(training::name_of_request(outcome.signal))
                              : outcome.time_up   ? Json("time limit")
                                                  : Json(nullptr)},
               {"runs", runs}}

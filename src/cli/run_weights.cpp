@@ -3,12 +3,13 @@
 #include <fmt/format.h>
 #include <nru/error.h>
 
+#include <CLI/CLI.hpp>
 #include <charconv>
 
 #include "cli/summary.h"
+#include "cli/text.h"
 #include "support/safetensors.h"
 #include "support/suggest.h"
-#include "training/trainer.h"
 
 namespace nru::cli {
 
@@ -21,8 +22,18 @@ training::RunConfig config_of(const training::RunPaths& paths,
   }
   training::ConfigSources sources;
   sources.file = paths.config();
+  std::erase_if(changes, [](const auto& change) { return change.second.empty(); });
   sources.flags = std::move(changes);
   return resolve_config(sources, training::cell_defaults);
+}
+
+void add_place(CLI::App& command, std::string& device, std::string& threads) {
+  command.add_option("--device", device, "cpu, cuda or cuda:N (default: where the run was made)")
+      ->type_name("NAME")
+      ->check(CLI::Validator(not_a_flag, ""));
+  command.add_option("--threads", threads, "of the CPU (default: as many as the run had)")
+      ->type_name("N")
+      ->check(CLI::Validator(not_a_flag, ""));
 }
 
 WeightsFile choose_weights(const training::RunPaths& paths, const std::string& asked) {
@@ -40,6 +51,12 @@ WeightsFile choose_weights(const training::RunPaths& paths, const std::string& a
   }
   throw Error(fmt::format("{} has no weights yet; train it first: {}", paths.directory.string(),
                           resume_command(paths.directory.string())));
+}
+
+void load_weights(const WeightsFile& weights, training::Setup& setup) {
+  const SafetensorsFile file = SafetensorsFile::load(weights.path);
+  training::require_same_data(file, setup.task->metadata());
+  training::load_weights(file, setup.parameters);
 }
 
 std::optional<std::int64_t> update_of(const WeightsFile& weights) {

@@ -20,7 +20,7 @@ namespace nru::cli {
 namespace {
 
 struct Given {
-  std::string run, prompt;
+  std::string run, weights, prompt;
   double temperature = 1;
   std::int64_t length = 400;
   std::uint64_t seed = 1;
@@ -68,11 +68,7 @@ int sample(const Given& given) {
     throw Error(fmt::format("length {} is not possible; choose 1 or more", given.length));
   const training::RunPaths paths{given.run};
   const training::RunConfig config = config_of(paths);
-  if (!std::filesystem::exists(paths.best())) {
-    throw Error(
-        fmt::format("{} has no best.safetensors yet; the first validation writes it", given.run));
-  }
-  const SafetensorsFile file = SafetensorsFile::load(paths.best());
+  const SafetensorsFile file = SafetensorsFile::load(choose_weights(paths, given.weights).path);
   const tasks::Vocabulary vocabulary = vocabulary_of(file);
   Model model = model_of(config, file, vocabulary.size());
   training::FlatParameters parameters(*model);
@@ -112,6 +108,9 @@ void add_sample(CLI::App& app, Invocation& invocation) {
   command->add_option("RUN", given->run, "run directory of a char-lm run")
       ->required()
       ->type_name("");
+  command
+      ->add_option("--weights", given->weights, "best or last; default: best where there are any")
+      ->type_name("NAME");
   command->add_option("--prompt", given->prompt, "what the text begins with")->type_name("TEXT");
   command
       ->add_option("--temperature", given->temperature,

@@ -3,7 +3,6 @@
 #include <nru/error.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <optional>
 #include <ostream>
 
@@ -11,6 +10,7 @@
 #include "cli/text.h"
 #include "cli/train.h"
 #include "support/terminal.h"
+#include "training/signals.h"
 #include "training/trainer.h"
 
 namespace nru::cli {
@@ -82,9 +82,9 @@ std::string divergence(const Trainer& trainer, const RunConfig& config, const st
 }
 
 int after_signal(int signal, const Result& result, const RunConfig& config) {
-  const char* name = signal == SIGINT ? "SIGINT" : "SIGTERM";
-  errors() << one_line(fmt::format("nru: stopped by {} at update {}, saved; go on with: {}", name,
-                                   format_count(result.updates), resume_command(config.out)))
+  errors() << one_line(fmt::format("nru: stopped by {} at update {}, saved; go on with: {}",
+                                   training::name_of_request(signal), format_count(result.updates),
+                                   resume_command(config.out)))
            << std::endl;
   return 128 + signal;
 }
@@ -92,6 +92,7 @@ int after_signal(int signal, const Result& result, const RunConfig& config) {
 }  // namespace
 
 int train(const TrainArguments& arguments) {
+  training::survive_closed_pipes();
   const RunConfig config = resolve_config(arguments.sources, training::cell_defaults);
   Trainer trainer(config, arguments.resume);
   if (const auto result = finished_result(trainer)) {

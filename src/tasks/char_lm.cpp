@@ -16,7 +16,9 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <span>
 
+#include "support/sha256.h"
 #include "tasks/accuracy.h"
 #include "tasks/corpus.h"
 #include "tasks/cuda/rule_batches.h"
@@ -142,7 +144,12 @@ class CharLm : public Task {
   }
 
   std::map<std::string, std::string> metadata() const override {
-    return {{"vocabulary", corpus_.vocabulary.to_json()}};
+    Sha256 text;
+    for (const auto& tokens : corpus_.tokens) {
+      const auto bytes = std::as_bytes(std::span(tokens));
+      text.update({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    }
+    return {{"vocabulary", corpus_.vocabulary.to_json()}, {"text", text.hex_digest()}};
   }
 
  private:

@@ -134,8 +134,8 @@ class Task {
   // The parts of a batch's first row, in order, where they mean something; for analyses.
   virtual std::vector<Stretch> stretches(const Batch& /*batch*/) const { return {}; }
 
-  // What else the weights need to be of use without the task's data (the vocabulary of a text);
-  // saved in the metadata of best.safetensors.
+  // What else the weights need to be of use without the task's data (the vocabulary of a text), and
+  // what tells these data from others; in the metadata of best.safetensors and of checkpoints.
   virtual std::map<std::string, std::string> metadata() const { return {}; }
 };
 

@@ -170,6 +170,18 @@ void load_weights(const std::filesystem::path& path, FlatParameters& parameters)
   load_weights(SafetensorsFile::load(path), parameters);
 }
 
+void require_same_data(const SafetensorsFile& file,
+                       const std::map<std::string, std::string>& data) {
+  for (const auto& [what, value] : data) {
+    const auto found = file.metadata().find(what);
+    if (found == file.metadata().end() || found->second == value) continue;
+    throw Error(fmt::format(
+        "{}: made with another {} than the task's data have now; put the data back as they were, "
+        "or train a new run with another --out",
+        file.name(), what));
+  }
+}
+
 void save_checkpoint(const std::filesystem::path& path, const FlatParameters& parameters,
                      Optimizer& optimizer, const TrainingState& state) {
   const std::vector<double> window = state.window.state(), tracker = state.tracker.state();
@@ -193,6 +205,7 @@ void save_checkpoint(const std::filesystem::path& path, const FlatParameters& pa
       {"seconds", text_of(state.seconds)},
       {"trained_on", state.trained_on},
   };
+  metadata.insert(state.data.begin(), state.data.end());
   if (state.best.update) {
     metadata["best_update"] = text_of(*state.best.update);
     const Metrics& valid = *state.best.valid;
@@ -215,6 +228,7 @@ void load_checkpoint(const std::filesystem::path& path, FlatParameters& paramete
                      Optimizer& optimizer, TrainingState& state) {
   const SafetensorsFile file = SafetensorsFile::load(path);
   // Everything that can fail comes before the first change.
+  require_same_data(file, state.data);
   const auto views = require_parameters(file, parameters);
   const TensorView& m = file.require("adam.m", DType::F32, {parameters.size()});
   const TensorView& v = file.require("adam.v", DType::F32, {parameters.size()});
@@ -224,6 +238,7 @@ void load_checkpoint(const std::filesystem::path& path, FlatParameters& paramete
   std::vector<const TensorView*> average;
   if (!optimizer.average().empty()) average = require_parameters(file, parameters, kAverage);
   TrainingState loaded;
+  loaded.data = state.data;
   loaded.update = number<std::int64_t>(file, "update");
   loaded.skipped_in_a_row = number<std::int64_t>(file, "skipped_in_a_row");
   loaded.seconds = number<double>(file, "seconds");

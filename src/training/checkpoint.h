@@ -33,9 +33,10 @@ struct TrainingState {
   Result::Best best;  // `test` stays empty until the run ends
   // What the next batch goes on from, for tasks that carry a state; by state part, [B, width].
   CarriedState carried;
-  std::optional<Recovery> recovery;  // of runs with `recover`, and:
-  Optimizer::Snapshot good;          // what it goes back to
-  Optimizer::Snapshot window_start;  // what it may go back to next
+  std::map<std::string, std::string> data;  // what the task says of its data (Task::metadata)
+  std::optional<Recovery> recovery;         // of runs with `recover`, and:
+  Optimizer::Snapshot good;                 // what it goes back to
+  Optimizer::Snapshot window_start;         // what it may go back to next
 };
 
 // Parameters alone, under their names: best.safetensors, and what other programs read.
@@ -47,10 +48,14 @@ void save_weights(const std::filesystem::path& path, const FlatParameters& param
 void load_weights(const SafetensorsFile& file, FlatParameters& parameters);
 void load_weights(const std::filesystem::path& path, FlatParameters& parameters);
 
+// Throws nru::Error when the file was made with other data than the task's now: the ids of a
+// vocabulary that has changed mean other symbols. Files that say nothing of their data pass.
+void require_same_data(const SafetensorsFile& file, const std::map<std::string, std::string>& data);
+
 void save_checkpoint(const std::filesystem::path& path, const FlatParameters& parameters,
                      Optimizer& optimizer, const TrainingState& state);
-// Throws nru::Error when the file is damaged or belongs to another network or optimizer; nothing is
-// changed then. A state with a recovery gets one from the file.
+// Throws nru::Error when the file is damaged or belongs to another network, optimizer or data than
+// the state's; nothing is changed then. A state with a recovery gets one from the file.
 void load_checkpoint(const std::filesystem::path& path, FlatParameters& parameters,
                      Optimizer& optimizer, TrainingState& state);
 

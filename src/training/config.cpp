@@ -10,14 +10,13 @@
 
 #include "support/suggest.h"
 #include "support/text_file.h"
+#include "support/utf8.h"
 #include "tasks/registry.h"
 #include "training/config_keys.h"
 
 namespace nru::training {
 namespace {
 
-constexpr std::string_view kCellPrefix = "cell.";
-constexpr std::string_view kTaskPrefix = "task_options.";
 constexpr char kCellName[] = "cell.name";
 constexpr char kChronoKey[] = "cell.chrono_t_max";
 
@@ -288,6 +287,17 @@ void check_combinations(const RunConfig& config, const GivenValues& given,
   });
 }
 
+// Such bytes could not be read back from config.toml.
+void check_text(const RunConfig& config, const GivenValues& given) {
+  for (const auto& [key, value] : flatten(config)) {
+    const auto* text = std::get_if<std::string>(&value);
+    if (text == nullptr || is_utf8(*text)) continue;
+    located(given, key, [&, key = key] {
+      throw Error(fmt::format("{} is not UTF-8; choose another name or value", key));
+    });
+  }
+}
+
 }  // namespace
 
 RunConfig resolve_config(const ConfigSources& sources, const CellLookup& find_cell) {
@@ -323,6 +333,7 @@ RunConfig resolve_config(const ConfigSources& sources, const CellLookup& find_ce
   }
   overlay(config.cell_options, checked_part(given, kCellPrefix, cell.options, cell_owner));
   config.cell_options = resolve_options(cell.options, config.cell_options, cell_owner);
+  check_text(config, given);
   return config;
 }
 

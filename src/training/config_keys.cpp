@@ -100,8 +100,8 @@ OptionMap flatten(const RunConfig& config) {
     const std::string name = key.key;
     flat[name == "cell" ? "cell.name" : name] = value_of(config, key.field);
   }
-  for (const auto& [key, value] : config.cell_options) flat["cell." + key] = value;
-  for (const auto& [key, value] : config.task_options) flat["task_options." + key] = value;
+  for (const auto& [key, value] : config.cell_options) flat[std::string(kCellPrefix) + key] = value;
+  for (const auto& [key, value] : config.task_options) flat[std::string(kTaskPrefix) + key] = value;
   return flat;
 }
 

@@ -15,6 +15,8 @@
 
 #include "support/atomic_file.h"
 #include "support/text_file.h"
+#include "tasks/registry.h"
+#include "training/config_keys.h"
 
 namespace nru::training {
 namespace {
@@ -28,12 +30,19 @@ bool free_to_change(const std::string& key, const RunConfig& config) {
   return free.contains(key) || (config.anneal == 0 && length.contains(key));
 }
 
-// Keys that are younger than some runs, and what those went by.
+// Keys of runs and cells that are younger than some runs, and what those went by.
 const OptionMap kBefore = {
     {"adam_beta2", 0.999},     {"anneal", 0.0},     {"average", 0.0},  {"cell.write_limit", 0.0},
     {"cell.write_scale", 1.0}, {"clip_state", 0.0}, {"recover", false}};
 
-bool is_as_before(const std::string& key, const OptionValue& value) {
+// Whether a run that does not name the key went by `value`. A task's new option leaves batches as
+// they were by default.
+bool is_as_before(const std::string& key, const OptionValue& value, const RunConfig& config) {
+  if (key.starts_with(kTaskPrefix)) {
+    const std::string option = key.substr(kTaskPrefix.size());
+    for (const OptionSpec& spec : tasks::find_task(config.task).options)
+      if (spec.key == option) return spec.default_value == value;
+  }
   const auto found = kBefore.find(key);
   return found != kBefore.end() && found->second == value;
 }
@@ -107,7 +116,7 @@ std::vector<std::string> config_differences(const GivenValues& stored, const Run
     if (free_to_change(key, config) || (may_move && key == "device")) continue;
     const auto found = stored.find(key);
     if (found == stored.end()) {
-      if (is_as_before(key, value)) continue;
+      if (is_as_before(key, value, config)) continue;
       differences.push_back(fmt::format("{}: not set there, {} here", key, to_string(value)));
     } else if (to_string(found->second.value) != to_string(value)) {  // as text: nan equals nan
       differences.push_back(fmt::format("{}: {} there, {} here", key,

@@ -5,11 +5,11 @@
 #include <nru/version.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <filesystem>
 
 #include "cells/registry.h"
+#include "support/clock.h"
 #include "training/cuda_engine.h"
 #include "training/signals.h"
 
@@ -21,11 +21,6 @@ constexpr int kMostSkipped = 20;  // non-finite updates in a row that end a run
 // NRUs stay around 100, and what is written to one stays there: without a limit a memory that the
 // first updates filled spoils the epoch.
 constexpr float kCarriedLimit = 1e3f;
-
-double clock_seconds() {
-  using Clock = std::chrono::steady_clock;
-  return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
-}
 
 ModelSettings model_settings(const RunConfig& config, const tasks::Task& task) {
   return {config.cell,
@@ -104,6 +99,7 @@ Trainer::Trainer(const RunConfig& config, bool resume)
       optimizer_(setup_.adam(), config.clip_norm, static_cast<int>(config.threads),
                  setup_.parameters),
       metrics_([&] {
+        state_.data = setup_.task->metadata();
         if (config.recover) {
           state_.recovery.emplace(std::log(setup_.task->output_size()));
           state_.good = state_.window_start = optimizer_.snapshot();
@@ -123,11 +119,11 @@ Trainer::Trainer(const RunConfig& config, bool resume)
                                               : total_updates_;
   updater_ = setup_.engine->make_updater(*setup_.task, setup_.parameters, optimizer_);
   if (!complete()) directory_.record(config);
-  started_ = clock_seconds();
+  started_ = steady_seconds();
   seconds_before_ = state_.seconds;
 }
 
-double Trainer::seconds() const { return seconds_before_ + clock_seconds() - started_; }
+double Trainer::seconds() const { return seconds_before_ + steady_seconds() - started_; }
 
 std::optional<std::int64_t> Trainer::epoch() const {
   const std::int64_t per_epoch = setup_.task->updates_per_epoch();
@@ -184,7 +180,7 @@ void Trainer::select(const Metrics& valid) {
   if (!better(valid)) return;
   updater_->fetch();
   state_.best = {state_.update, valid, std::nullopt};
-  std::map<std::string, std::string> metadata = setup_.task->metadata();
+  std::map<std::string, std::string> metadata = state_.data;
   metadata["task"] = setup_.config.task;
   metadata["cell"] = setup_.config.cell;
   metadata["update"] = fmt::format("{}", state_.update);
@@ -279,7 +275,7 @@ Trainer::Stop Trainer::reason_to_stop() const {
   if (learned()) return Stop::solved;
   if (state_.update >= total_updates_) return Stop::finished;
   if (SignalGuard::received() != 0) return Stop::signal;
-  if (limit > 0 && clock_seconds() - started_ >= limit) return Stop::time;
+  if (limit > 0 && steady_seconds() - started_ >= limit) return Stop::time;
   return Stop::none;
 }
 
@@ -344,11 +340,17 @@ Trainer::Outcome Trainer::run(Progress& progress) {
   return outcome;
 }
 
-Metrics Trainer::test_of_best() {
+// Nothing where a kill came between the best weights and a checkpoint that knows of them: the file
+// is then that of a later update.
+std::optional<Metrics> Trainer::test_of_best() {
+  const SafetensorsFile best = SafetensorsFile::load(paths().best());
+  const auto made = best.metadata().find("update");
+  if (made == best.metadata().end() || made->second != fmt::format("{}", *state_.best.update))
+    return std::nullopt;
   updater_->fetch();
   const std::vector<float> last(setup_.parameters.values(),
                                 setup_.parameters.values() + setup_.parameters.size());
-  load_weights(paths().best(), setup_.parameters);
+  load_weights(best, setup_.parameters);
   updater_->publish();
   const Metrics test = evaluate(*setup_.engine, *setup_.task, tasks::Split::test).metrics();
   std::copy(last.begin(), last.end(), setup_.parameters.values());

@@ -51,8 +51,8 @@ class Trainer {
 
   const TrainingState& state() const { return state_; }
   std::int64_t total_updates() const { return total_updates_; }
-  // Whether all updates are made, or the configuration asks for no more.
   const Engine& engine() const { return *setup_.engine; }
+  // Whether all updates are made, or the configuration asks for no more.
   bool complete() const { return state_.update >= total_updates_ || learned(); }
   const RunPaths& paths() const { return directory_.paths(); }
 
@@ -72,7 +72,7 @@ class Trainer {
   void select(const Metrics& valid);
   void swap_average();
   Evaluation evaluate_split(tasks::Split split);
-  Metrics test_of_best();
+  std::optional<Metrics> test_of_best();
   std::optional<Metrics> last_training_loss() const;
   std::optional<std::int64_t> epoch() const;
   double seconds() const;

@@ -60,6 +60,7 @@ TEST(BadInput, IsRefusedBeforeAnythingIsMade) {
       {{"--device", "cuda:99"}, {"'cuda:99'", "device=cpu"}},
       {{"--set", "cell.combine=max"}, {"'max'; choose mean or sum"}},
       {{"--set", "task_options.evaluation_batches=0"}, {"evaluation_batches 0", "1 or more"}},
+      {{"--out", "caf\xE9"}, {"--out: out is not UTF-8"}},
       {{"--config", "/nowhere/run.toml"}, {"/nowhere/run.toml", "check the path"}},
   };
   const TempDir directory;

@@ -89,30 +89,58 @@ TEST_F(Inspect, RefusesWhatIsNotThere) {
 
 // ---- sample -------------------------------------------------------------------------------------
 
-class Sample : public ::testing::Test {
+// A run of char-lm: twenty updates on a small text.
+class TextRun : public ::testing::Test {
  protected:
-  // Twenty updates on a small text, which is gone afterwards.
   void SetUp() override {
-    std::string text;
-    while (text.size() < 4000) text += "it was so, and it is so.\n";
-    write_bytes(directory_ / "text.txt", text);
-    const Finished finished =
-        nru({"train",   "--task",
-             "char-lm", "--cell",
-             "gru",     "--updates",
-             "20",      "--quiet",
-             "--out",   run(),
-             "--set",   "cell.hidden_size=12",
-             "--set",   "task_options.embedding=5",
-             "--set",   "task_options.window=20",
-             "--set",   "batch_size=4",
-             "--set",   "task_options.text=" + (directory_ / "text.txt").string()});
+    while (text_.size() < 4000) text_ += "it was so, and it is so.\n";
+    write_bytes(file(), text_);
+    const Finished finished = nru({"train",   "--task",
+                                   "char-lm", "--cell",
+                                   "gru",     "--updates",
+                                   "20",      "--quiet",
+                                   "--out",   run(),
+                                   "--set",   "cell.hidden_size=12",
+                                   "--set",   "task_options.embedding=5",
+                                   "--set",   "task_options.window=20",
+                                   "--set",   "batch_size=4",
+                                   "--set",   "task_options.text=" + file()});
     ASSERT_EQ(finished.code, 0) << finished.err;
-    fs::remove(directory_ / "text.txt");
   }
   std::string run() const { return (directory_ / "run").string(); }
+  std::string file() const { return (directory_ / "text.txt").string(); }
 
   TempDir directory_;
+  std::string text_;
+};
+
+// Ids go by first appearance: with other text they would mean other symbols, and the splits would
+// be other ones even where they do not.
+TEST_F(TextRun, IsRefusedWhenItsTextHasChanged) {
+  const std::string checkpoint = read_bytes(run() + "/checkpoint.safetensors");
+  for (const std::string& other : {"We saw.\n" + text_, text_ + text_.substr(0, 250)}) {
+    write_bytes(file(), other);
+    for (const Arguments& look :
+         {Arguments{"eval", run()}, Arguments{"inspect", run()},
+          Arguments{"train", "--resume", "--out", run(), "--updates", "40"}}) {
+      const Finished refused = nru(look);
+      EXPECT_EQ(refused.code, 2) << look.front();
+      EXPECT_THAT(refused.err, HasSubstr("put the data back as they were"));
+    }
+  }
+  EXPECT_EQ(read_bytes(run() + "/checkpoint.safetensors"), checkpoint);
+  write_bytes(file(), text_);
+  EXPECT_EQ(nru({"eval", run()}).code, 0);
+  EXPECT_EQ(nru({"train", "--resume", "--out", run(), "--updates", "40", "--quiet"}).code, 0);
+}
+
+class Sample : public TextRun {
+ protected:
+  // The text is not needed any more.
+  void SetUp() override {
+    TextRun::SetUp();
+    fs::remove(file());
+  }
 };
 
 TEST_F(Sample, WritesTheSameTextForASeed) {
@@ -124,6 +152,14 @@ TEST_F(Sample, WritesTheSameTextForASeed) {
   EXPECT_EQ(first.out.size(), std::string("it was").size() + 50 + 1);
   EXPECT_EQ(first.out, again.out);
   EXPECT_NE(first.out, other.out);
+}
+
+TEST_F(Sample, FromTheLastWeightsWhereThereAreNoBest) {
+  const Arguments last{"sample", run(), "--length", "20", "--weights", "last"};
+  const std::string text = nru(last).out;
+  EXPECT_EQ(text.size(), 21u);
+  fs::remove(run() + "/best.safetensors");
+  EXPECT_EQ(nru({"sample", run(), "--length", "20"}).out, text);
 }
 
 TEST_F(Sample, AsJsonAndWithoutAPrompt) {

@@ -36,6 +36,14 @@ int open_terminal() {
   return terminal;
 }
 
+// The end to write to of a pipe whose other end is closed.
+int unread_pipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
+  ::close(ends[0]);
+  return ends[1];
+}
+
 // After fork(): only system calls.
 void become(const Surroundings& where, int out, int err) {
   ::dup2(out, STDOUT_FILENO);
@@ -73,8 +81,9 @@ Program::Program(const Arguments& arguments, const Surroundings& where) {
     terminal_ = open_terminal();
     out = err = ::open(::ptsname(terminal_), O_RDWR | O_NOCTTY | O_CLOEXEC);
   } else {
-    out = out_ = ::memfd_create("stdout", MFD_CLOEXEC);
-    err = err_ = ::memfd_create("stderr", MFD_CLOEXEC);
+    out = out_ = where.full_output ? ::open("/dev/full", O_WRONLY | O_CLOEXEC)
+                                   : ::memfd_create("stdout", MFD_CLOEXEC);
+    err = err_ = where.unread_errors ? unread_pipe() : ::memfd_create("stderr", MFD_CLOEXEC);
   }
   pid_ = ::fork();
   if (pid_ < 0) throw std::runtime_error("cannot start a process");

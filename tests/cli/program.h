@@ -24,6 +24,8 @@ struct Surroundings {
   std::filesystem::path directory = {};                 // working directory; empty: the test's own
   std::map<std::string, std::string> environment = {};  // added to the test's own
   std::optional<std::size_t> largest_file = {};         // writes beyond it fail, as on a full disk
+  bool full_output = false;                             // out is a full disk
+  bool unread_errors = false;                           // err is a pipe that nobody reads any more
   bool terminal = false;  // out and err on one pseudo-terminal; both arrive in Finished::out
 };
 

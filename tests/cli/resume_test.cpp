@@ -90,6 +90,20 @@ TEST_F(Resume, AfterSigtermAndSigint) {
   EXPECT_EQ(difference(whole(), run()), "");
 }
 
+// Ctrl-C ends the reader of `nru train 2>&1 | tee log` as well; a lost ssh session closes the
+// terminal.
+TEST_F(Resume, WhenNobodyReadsAnyMore) {
+  Arguments loud = long_run(run());
+  std::erase(loud, "--quiet");
+  Program program(loud, {.unread_errors = true});
+  ASSERT_TRUE(program.wait_until([&] { return last_logged_update(run()) >= 100; }));
+  program.signal(SIGHUP);
+  EXPECT_EQ(program.wait().code, 128 + SIGHUP);
+  EXPECT_EQ(json_file(run() / "result.json").at("status"), "interrupted");
+  ASSERT_EQ(nru({"train", "--quiet", "--resume", "--out", run()}).code, 0);
+  EXPECT_EQ(difference(whole(), run()), "");
+}
+
 TEST_F(Resume, DiffersFromAColdStart) {
   auto program = started(long_run(run()), 500);
   program->signal(SIGTERM);

@@ -228,6 +228,20 @@ TEST(Train, ATerminalGetsColourAndACurveUnlessNoColor) {
                     Not(HasSubstr("\x1b[3"))));
 }
 
+// As what a run leaves that was made on a GPU and copied to a computer without one.
+TEST(Eval, ElsewhereThanWhereTheRunWasMade) {
+  const TempDir directory;
+  const std::string run = directory / "run";
+  ASSERT_EQ(nru(small_run() + Arguments{"--out", run}).code, 0);
+  const std::string here = nru({"eval", run}).out;
+  std::string config = read_bytes(run + "/config.toml");
+  config.replace(config.find("\"cpu\""), 5, "\"cuda:99\"");
+  write_bytes(run + "/config.toml", config);
+  EXPECT_EQ(nru({"eval", run}).code, 2);
+  EXPECT_EQ(nru({"eval", run, "--device", "cpu", "--threads", "1"}).out, here);
+  EXPECT_EQ(nru({"inspect", run, "--device", "cpu"}).code, 0);
+}
+
 TEST(Eval, GivesTheResultsNumbers) {
   const TempDir directory;
   ASSERT_EQ(nru(small_run() + Arguments{"--out", directory / "run"}).code, 0);

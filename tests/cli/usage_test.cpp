@@ -16,7 +16,7 @@ using ::testing::Not;
 using ::testing::StartsWith;
 
 const Arguments kCommands{"train", "eval",      "sample", "inspect", "bench",
-                          "list",  "reproduce", "data",   "doctor"};
+                          "list",  "reproduce", "report", "data",    "doctor"};
 
 TEST(Usage, AloneAndHelpShowTheCommandsAndExamples) {
   const Finished alone = nru({}), help = nru({"--help"});
@@ -56,7 +56,7 @@ TEST(Usage, SlipsGetTheNearestNameAndExitCodeTwo) {
       {{"train", "--taks", "copy"}, "nru train has no flag '--taks'; did you mean '--task'?"},
       {{"train", "--sed=3"}, "nru train has no flag '--sed'; did you mean '--seed'?"},
       {{"train", "copy"}, "nru train does not take 'copy'; see nru train --help"},
-      {{"list", "nruu"}, "no cell or task is called 'nruu'; did you mean 'nru'?"},
+      {{"list", "nruu"}, "no cell, task or experiment is called 'nruu'; did you mean 'nru'?"},
       {{"eval"}, "RUN is required; see nru eval --help"},
       {{"train", "--lag"}, "--lag: 1 required T missing; see nru train --help"},
       {{"train", "--out", "--resume"}, "--out: expected a value, found the flag --resume"},
@@ -71,10 +71,9 @@ TEST(Usage, SlipsGetTheNearestNameAndExitCodeTwo) {
 }
 
 TEST(Usage, OutputThatCannotBeWrittenIsAnError) {
-  Surroundings full;
-  full.largest_file = 0;
-  const Finished finished = nru({"list"}, full);
+  const Finished finished = nru({"list"}, {.full_output = true});
   EXPECT_EQ(finished.code, 2);
+  EXPECT_THAT(finished.err, HasSubstr("cannot write to standard output"));
 }
 
 TEST(List, ShowsEveryCellWithItsParameters) {
@@ -100,6 +99,21 @@ TEST(List, JsonHasTheDocumentedForm) {
             parse_json(nru({"reproduce", "--list", "--json"}).out).size());
   EXPECT_EQ(json.at("experiments").at(2).at("name"), "copy-100");
   EXPECT_EQ(json.at("experiments").at(2).at("runs"), 30);
+}
+
+TEST(List, ShowsAnExperiment) {
+  const Finished finished = nru({"list", "memory-size"});
+  EXPECT_EQ(finished.code, 0);
+  for (const char* part :
+       {"lag = 100", "cell.memory_size = 144", "claim", "nru reproduce memory-size"})
+    EXPECT_THAT(finished.out, HasSubstr(part));
+  EXPECT_EQ(parse_json(nru({"list", "memory-size", "--json"}).out).at(0).at("name"), "memory-size");
+}
+
+TEST(List, JsonHasEveryKeyOnDemand) {
+  const auto json = parse_json(nru({"list", "--options", "--json"}).out);
+  EXPECT_TRUE(std::any_of(json.at("keys").begin(), json.at("keys").end(),
+                          [](const auto& key) { return key.at("key") == "learning_rate"; }));
 }
 
 TEST(List, ShowsTheOptionsOfACellAndATask) {

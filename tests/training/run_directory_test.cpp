@@ -148,9 +148,14 @@ TEST(RunDirectory, RunsOlderThanAKeyWentByItsDefault) {
   for (const char* key : {"adam_beta2", "anneal", "average", "cell.write_limit", "cell.write_scale",
                           "clip_state", "recover"})
     stored.erase(key);
+  config.task_options["first_lag"] = std::int64_t{0};  // of any task, too
   EXPECT_THAT(config_differences(stored, config), IsEmpty());
   config.average = 0.5;
   EXPECT_THAT(config_differences(stored, config), ElementsAre("average: not set there, 0.5 here"));
+  config.average = 0;
+  config.task_options["first_lag"] = std::int64_t{10};
+  EXPECT_THAT(config_differences(stored, config),
+              ElementsAre("task_options.first_lag: not set there, 10 here"));
 }
 
 // The step size of an annealed run goes by its length.

@@ -40,6 +40,24 @@ TEST_F(Signals, SetAFlagWhileAGuardLives) {
   EXPECT_TRUE(seen_by_test);
 }
 
+TEST_F(Signals, AClosedTerminalIsARequestToo) {
+  const SignalGuard guard;
+  std::raise(SIGHUP);
+  EXPECT_EQ(SignalGuard::received(), SIGHUP);
+  EXPECT_STREQ(name_of_request(SIGHUP), "SIGHUP");
+  EXPECT_EQ(name_of_request(SIGSEGV), nullptr);
+}
+
+TEST_F(Signals, WhatNohupIgnoresStaysIgnored) {
+  const auto before = std::signal(SIGHUP, SIG_IGN);
+  {
+    const SignalGuard guard;
+    std::raise(SIGHUP);
+    EXPECT_EQ(SignalGuard::received(), 0);
+  }
+  EXPECT_EQ(std::signal(SIGHUP, before), SIG_IGN);
+}
+
 TEST_F(Signals, AnInnerGuardChangesNothing) {
   const SignalGuard outer;
   { const SignalGuard inner; }
