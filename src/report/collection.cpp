@@ -211,6 +211,26 @@ void add_series(const Collection& collection, const Experiment& from,
   }
 }
 
+// Variants beside the cell as it is, which keeps its look: where all is about one cell they take
+// other ones, else their cell's colour with strokes of their own.
+void tell_apart(std::vector<Series>& all) {
+  const auto is_plain = [&](const std::string& cell) {
+    return std::ranges::any_of(
+        all, [&](const Series& one) { return one.cell == cell && one.variant.empty(); });
+  };
+  const bool one_cell =
+      std::ranges::all_of(all, [&](const Series& one) { return one.cell == all.front().cell; });
+  std::size_t next = 0;
+  for (Series& one : all) {
+    if (one.variant.empty() || !is_plain(one.cell)) continue;
+    const Style cell = style_of(one.cell);
+    Style other = style_at(next++);
+    if (other.color == cell.color) other = style_at(next++);
+    one.style = one_cell ? other : cell;
+    if (!one_cell) one.style.dash = cell.dash.empty() ? std::vector{8, 4} : std::vector<int>{};
+  }
+}
+
 }  // namespace
 
 std::vector<const Run*> Series::counted() const {
@@ -260,6 +280,7 @@ std::vector<Series> series_of(const Collection& collection, const Experiment& ex
     });
     add_series(collection, used, cells, all);
   }
+  tell_apart(all);
   return all;
 }
 

@@ -110,9 +110,12 @@ void frame_by_baseline(LineFigure& figure) {
 }
 
 // Early epochs, or a fall, can take a line so far off that the others cannot be told apart: the
-// figure ends a little beyond where lines are in their second half.
+// figure ends a little beyond where lines are in their second half. One that has exploded by then,
+// to many times the lowest, is not waited for.
 void frame_the_end(LineFigure& figure, bool lower_is_better) {
-  double least = INFINITY, most = -INFINITY, lowest = INFINITY, highest = -INFINITY;
+  constexpr double kExploded = 10;
+  std::vector<double> ends;
+  double lowest = INFINITY, highest = -INFINITY;
   for (const Line& line : figure.lines) {
     std::vector<double> late;
     for (std::size_t i = 0; i < line.y.size(); ++i) {
@@ -121,12 +124,13 @@ void frame_the_end(LineFigure& figure, bool lower_is_better) {
       lowest = std::min(lowest, line.y[i]);
       highest = std::max(highest, line.y[i]);
     }
-    if (late.empty()) continue;
-    const double median = median_of(std::move(late));
-    least = std::min(least, median);
-    most = std::max(most, median);
+    if (!late.empty()) ends.push_back(median_of(std::move(late)));
   }
-  if (least > most) return;
+  if (ends.empty()) return;
+  std::sort(ends.begin(), ends.end());
+  const double least = ends.front();
+  if (lower_is_better) std::erase_if(ends, [&](double end) { return end > kExploded * least; });
+  const double most = ends.back();
   const double margin = std::max((most - least) / 2, 0.05 * most);
   if (lower_is_better && highest > most + margin) figure.y.high = most + margin;
   if (!lower_is_better && lowest < least - margin) figure.y.low = least - margin;
