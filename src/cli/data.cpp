@@ -2,17 +2,16 @@
 // be. The only command that reaches for the network.
 #include <fmt/format.h>
 #include <nru/error.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <ostream>
 
 #include "cli/commands.h"
+#include "cli/live_text.h"
 #include "cli/text.h"
 #include "support/suggest.h"
-#include "support/terminal.h"
 #include "support/words.h"
 #include "tasks/fetch.h"
 
@@ -55,24 +54,16 @@ std::string without_place(const std::string& what) {
 // thing otherwise.
 class Progress {
  public:
-  ~Progress() {
-    if (style_.terminal && !last_.empty()) std::fputs("\r\033[K", stderr);
-  }
   void operator()(const std::string& what, std::uint64_t bytes) {
-    if (style_.terminal) {
-      const std::string size =
-          bytes > 0 ? fmt::format(", {:.1f} MB", static_cast<double>(bytes) / 1e6) : "";
-      style_.measure();
-      std::fprintf(stderr, "\r\033[K%s", style_.cut(without_place(what) + size).c_str());
-    } else if (what != last_) {
-      std::fprintf(stderr, "%s\n", what.c_str());
-    }
-    std::fflush(stderr);
+    const std::string size =
+        bytes > 0 ? fmt::format(", {:.1f} MB", static_cast<double>(bytes) / 1e6) : "";
+    line_.show(without_place(what) + size);
+    if (!line_.watched() && what != last_) errors() << what << std::endl;
     last_ = what;
   }
 
  private:
-  TerminalStyle style_ = detect_terminal(STDERR_FILENO);
+  LiveText line_;
   std::string last_;
 };
 

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
+#include "cli/live_text.h"
 #include "cli/run_weights.h"
 #include "cli/summary.h"
 #include "cli/text.h"
@@ -81,7 +82,13 @@ int evaluate_run(const Given& given) {
   const WeightsFile weights = choose_weights(paths, given.weights);
   training::Setup setup(config);
   load_weights(weights, setup);
-  const Evaluation result = evaluate(*setup.engine, *setup.task, split);
+  const Evaluation result = [&] {
+    LiveText line;
+    return evaluate(*setup.engine, *setup.task, split, [&](std::int64_t done, std::int64_t all) {
+      line.show(fmt::format("{} split: batch {} of {}", given.split, training::format_count(done),
+                            training::format_count(all)));
+    });
+  }();
   print(given.json ? json_text(given, config, weights, result)
                    : human_text(given, config, weights, result));
   return 0;

@@ -11,6 +11,7 @@
 
 #include "cli/commands.h"
 #include "cli/inspect_files.h"
+#include "cli/live_text.h"
 #include "cli/run_weights.h"
 #include "cli/summary.h"
 #include "cli/text.h"
@@ -66,11 +67,14 @@ Findings find(const Given& given) {
   found.batch = training::one_row(batch, 0);
   found.memory = memory_map(setup, found.batch);
   found.gradient_flow = gradient_flow(setup, found.batch);
+  LiveText line;
   if (found.config.lag > 0) {
     if (setup.task->carries_state())
       found.groups = group_positions(setup);
     else
-      found.lags = longer_lags(setup);
+      found.lags = longer_lags(setup, [&](std::int64_t done, std::int64_t all) {
+        line.show(fmt::format("longer lags: batch {} of {}", done, all));
+      });
   }
   return found;
 }

@@ -1,6 +1,8 @@
 // A split's loss and score.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <optional>
 
 #include "tasks/task.h"
@@ -20,6 +22,10 @@ struct Evaluation {
                  double seconds) const;
 };
 
-Evaluation evaluate(Engine& engine, const tasks::Task& task, tasks::Split split);
+// Told after every batch how many there are and how many are done; for evaluations that take long.
+using EvaluationWatch = std::function<void(std::int64_t done, std::int64_t all)>;
+
+Evaluation evaluate(Engine& engine, const tasks::Task& task, tasks::Split split,
+                    const EvaluationWatch& watch = {});
 
 }  // namespace nru::training

@@ -101,7 +101,7 @@ std::vector<double> gradient_flow(const Setup& setup, const tasks::Batch& batch)
   return norms;
 }
 
-std::vector<LagScore> longer_lags(Setup& setup) {
+std::vector<LagScore> longer_lags(Setup& setup, const EvaluationWatch& watch) {
   constexpr std::int64_t kMostBatches = 10;
   RunConfig config = setup.config;
   if (const auto found = config.task_options.find("evaluation_batches");
@@ -115,7 +115,7 @@ std::vector<LagScore> longer_lags(Setup& setup) {
     if (config.lag > tasks::kLongestLag) break;
     const auto task = setup.task_info->make(task_settings(config));
     scores.push_back(
-        {static_cast<int>(config.lag), evaluate(*setup.engine, *task, tasks::Split::test)});
+        {static_cast<int>(config.lag), evaluate(*setup.engine, *task, tasks::Split::test, watch)});
   }
   return scores;
 }

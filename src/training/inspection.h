@@ -47,7 +47,7 @@ struct LagScore {
 };
 
 // At the run's lag and at multiples of it up to twenty, for tasks with a lag that reset the state.
-std::vector<LagScore> longer_lags(Setup& setup);
+std::vector<LagScore> longer_lags(Setup& setup, const EvaluationWatch& watch = {});
 
 // Sequences by their position since the state was last reset.
 struct GroupPosition {

@@ -242,6 +242,14 @@ TEST(Eval, ElsewhereThanWhereTheRunWasMade) {
   EXPECT_EQ(nru({"inspect", run, "--device", "cpu"}).code, 0);
 }
 
+TEST(Eval, OnATerminalSaysHowFarItIs) {
+  const TempDir directory;
+  ASSERT_EQ(nru(small_run() + Arguments{"--out", directory / "run"}).code, 0);
+  const Arguments slow{"eval", directory / "run", "--lag", "20000"};
+  EXPECT_THAT(nru(slow, {.terminal = true}).out, HasSubstr("test split: batch "));
+  EXPECT_THAT(nru(slow).err, IsEmpty());
+}
+
 TEST(Eval, GivesTheResultsNumbers) {
   const TempDir directory;
   ASSERT_EQ(nru(small_run() + Arguments{"--out", directory / "run"}).code, 0);
