@@ -121,8 +121,9 @@ class LayerImpl : public torch::nn::Module {
   std::tuple<torch::Tensor, State> step(const torch::Tensor& x, const State& state = {});
 
   // Every part of the top layer's state after every step, [T,B,width] each (or [B,T,width]): for
-  // plots and analyses. Without gradients.
-  std::vector<torch::Tensor> states(const torch::Tensor& x, const State& state = {});
+  // plots and analyses. Without gradients. Past a row's length they stay as they are there.
+  std::vector<torch::Tensor> states(const torch::Tensor& x, const State& state = {},
+                                    const torch::Tensor& lengths = {});
 
   // Zero, but for parts that the cell's header says otherwise of.
   State initial_state(std::int64_t batch) const;
@@ -181,7 +182,7 @@ class LayerImpl : public torch::nn::Module {
   std::tuple<torch::Tensor, State> step_with(const Parameters& parameters, const torch::Tensor& x,
                                              const State& state, bool training) const;
   std::vector<torch::Tensor> states_with(const Parameters& parameters, const torch::Tensor& x,
-                                         const State& state) const;
+                                         const State& state, const torch::Tensor& lengths) const;
   void initialise_with(const Parameters& parameters, std::uint64_t seed) const;
 
   static void check_settings(const LayerSettings& settings);
@@ -191,11 +192,22 @@ class LayerImpl : public torch::nn::Module {
                    const torch::Tensor& parameter) const;
   State initial_state(std::int64_t batch, const torch::Tensor& like) const;
   State checked_state(const State& state, std::int64_t batch, const torch::Tensor& like) const;
+  // A copy on the CPU: the backward pass reads it again, and the caller may have changed theirs.
   torch::Tensor checked_lengths(const torch::Tensor& lengths, std::int64_t steps,
                                 std::int64_t batch) const;
+  // One stacked layer after the other, with dropout in between: `run` makes the LayerRun of a layer
+  // from its number, its input and its initial state.
+  template <class Run>
+  std::tuple<torch::Tensor, State> run_stack(torch::Tensor values, const State& initial,
+                                             bool training, const Run& run) const;
   LayerRun run_layer(std::int64_t layer, const std::vector<torch::Tensor>& parameters,
                      const torch::Tensor& x, const std::vector<torch::Tensor>& initial,
                      const torch::Tensor& lengths) const;
+  std::vector<torch::Tensor> layer_states(std::int64_t layer,
+                                          const std::vector<torch::Tensor>& parameters,
+                                          const torch::Tensor& x,
+                                          const std::vector<torch::Tensor>& initial,
+                                          const torch::Tensor& lengths) const;
   LayerRun run_reference(const std::vector<torch::Tensor>& parameters, const torch::Tensor& x,
                          const std::vector<torch::Tensor>& initial, const torch::Tensor& lengths,
                          std::vector<std::vector<torch::Tensor>>* all_states = nullptr) const;

@@ -5,6 +5,7 @@
 #include <ATen/core/ivalue.h>
 // (keep the order)
 #include <torch/autograd.h>
+#include <torch/csrc/autograd/graph_task.h>
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/module.h>
 #include <torch/nn/modules/embedding.h>

@@ -3,6 +3,8 @@
 All of them are `Layer`, which has torch.nn.LSTM's calling conventions and holds the parameters;
 what is computed is in the operators (torch.ops.nru), the same code as the C++ classes.
 """
+import contextlib
+import contextvars
 import inspect
 import json
 import math
@@ -19,14 +21,35 @@ _TORCH_LAYERS = {
     "rnn-orth": (nn.RNN, {"layer_norm": False}, {"activation": "nonlinearity"}),
     "rnn-id": (nn.RNN, {"layer_norm": False}, {"activation": "nonlinearity"}),
     "lstm": (nn.LSTM, {"peephole": False}, {}),
+    "lstm-chrono": (nn.LSTM, {"peephole": False}, {}),
     "gru": (nn.GRU, {"reset_after": True}, {}),
 }
+
+
+# torch.compile leaves these functions as they are: it could not look into the operators. (Torch
+# before 2.1 has no such mark.)
+_uncompiled = getattr(getattr(torch, "compiler", None), "disable", lambda function: function)
+
+_draws = contextvars.ContextVar("draws", default=True)
+
+
+@contextlib.contextmanager
+def undrawn():
+    """Layers made inside draw nothing: the caller fills their parameters in."""
+    before = _draws.set(False)
+    try:
+        yield
+    finally:
+        _draws.reset(before)
 
 
 class Layer(nn.Module):
     """A recurrent layer; use one of the subclasses, such as nru.NRU or nru.LSTM."""
 
     cell: str = ""  # the cell's name in the table
+    # What code written for torch's layers may ask of a layer.
+    bidirectional = False
+    proj_size = 0
 
     def __init__(self, *args, **kwargs):
         super().__init__()
@@ -38,9 +61,11 @@ class Layer(nn.Module):
         for name, shape in shapes:
             self.register_parameter(name, nn.Parameter(torch.empty(shape, **like)))
         self._tensor_names = [name for name, _ in shapes]
-        self.reset_parameters()
+        if _draws.get():
+            self.reset_parameters()
 
-    def forward(self, x, state=None, lengths=None):
+    @_uncompiled
+    def forward(self, x, state=None, lengths=None, *, hx=None):
         """Runs the layer over a batch of sequences.
 
         x: [T, B, input_size], or [B, T, input_size] with batch_first, or [T, input_size] without a
@@ -50,8 +75,15 @@ class Layer(nn.Module):
         lengths: [B] integers in 1..T, for rows of unequal length: the output behind a row's length
             is zero, and its final state is the one at its length.
 
-        Returns the output, shaped as x but with hidden_size features, and the final state.
+        hx: torch's name for state.
+
+        Returns the output, shaped as x but with hidden_size features, and the final state. Under
+        torch.autocast both have the parameters' type.
         """
+        if hx is not None:
+            if state is not None:
+                raise ValueError("state and hx are two names of one argument; give one of them")
+            state = hx
         if isinstance(x, PackedSequence):
             return self._forward_packed(x, state, lengths)
         parts = self._parts(state)
@@ -64,6 +96,7 @@ class Layer(nn.Module):
             output, parts = output.squeeze(self._batch_dimension()), [p.squeeze(1) for p in parts]
         return output, self._state(parts)
 
+    @_uncompiled
     def step(self, x, state=None):
         """One step of a stream: x [B, input_size] to output [B, hidden_size] and the next state."""
         output, *parts = torch.ops.nru.step(
@@ -71,12 +104,16 @@ class Layer(nn.Module):
         )
         return output, self._state(parts)
 
-    def states(self, x, state=None):
+    @_uncompiled
+    def states(self, x, state=None, lengths=None):
         """The top layer's state after every step, without gradients.
 
         A dict from the part's name ("h", "m") to [T, B, width], or [B, T, width] with batch_first.
+        Behind a row's length it stays as it is there.
         """
-        parts = torch.ops.nru.states(x, self._parts(state), self._tensors(), self._settings())
+        parts = torch.ops.nru.states(
+            x, self._parts(state), self._tensors(), lengths, self._settings()
+        )
         return dict(zip(self.state_names, parts))
 
     def reset_parameters(self, seed=None):
@@ -87,6 +124,9 @@ class Layer(nn.Module):
         if seed is None:
             seed = torch.randint(2**63 - 1, (1,)).item()
         torch.ops.nru.initialise(self._tensors(), self._settings(), seed)
+
+    def flatten_parameters(self):
+        """Does nothing: it is what torch's layers need to be told after their weights moved."""
 
     @classmethod
     def count_parameters(cls, *args, **kwargs):
@@ -100,8 +140,11 @@ class Layer(nn.Module):
         return tuple(_operators.CELLS[self.cell]["state"])
 
     @classmethod
-    def from_torch(cls, module):
-        """This layer with the weights of torch's own: nn.LSTM for nru.LSTM, nn.GRU for nru.GRU."""
+    def from_torch(cls, module, **arguments):
+        """This layer with the weights of torch's own: nn.LSTM for nru.LSTM, nn.GRU for nru.GRU.
+
+        arguments: of this layer, where torch's has none such: chrono_t_max, backend.
+        """
         kind, options, renamed = cls._torch_layer()
         if not isinstance(module, kind):
             wanted = f"{cls.__name__}.from_torch takes an nn.{kind.__name__}"
@@ -109,11 +152,12 @@ class Layer(nn.Module):
         if module.bidirectional or getattr(module, "proj_size", 0):
             raise ValueError("layers with bidirectional or proj_size have no counterpart here")
         like = module.weight_ih_l0
-        layer = cls(
-            module.input_size, module.hidden_size, module.num_layers, dropout=module.dropout,
-            batch_first=module.batch_first, device=like.device, dtype=like.dtype, **options,
-            **{ours: getattr(module, theirs) for ours, theirs in renamed.items()},
-        )  # fmt: skip
+        with undrawn():
+            layer = cls(
+                module.input_size, module.hidden_size, module.num_layers, dropout=module.dropout,
+                batch_first=module.batch_first, device=like.device, dtype=like.dtype, **options,
+                **{ours: getattr(module, theirs) for ours, theirs in renamed.items()}, **arguments,
+            )  # fmt: skip
         with torch.no_grad():
             for n in range(layer.num_layers):
                 layer._copy_from(module, n)

@@ -1,22 +1,37 @@
 """The network that `nru train` trains, and its run directories."""
+import json
 import pathlib
 
+import torch
 from torch import nn
 
 from . import safetensors
-from .layer import CLASSES
+from .layer import CLASSES, undrawn
+
+_AVERAGE = "average."  # before the names of averaged weights in a checkpoint
 
 
 class Model(nn.Module):
-    """A recurrent layer and an output layer; its state dict has the names of a run's checkpoint."""
+    """A recurrent layer and an output layer; its state dict has the names of a run's checkpoint.
 
-    def __init__(self, layer, output_size):
+    embedding: an nn.Embedding in front of the layer, for input that is ids of symbols, or None
+    vocabulary: the symbols by id, a list of strings, where the run's task has one (char-lm)
+    """
+
+    def __init__(self, layer, output_size, embedding=None, vocabulary=None):
         super().__init__()
+        self.embedding = embedding
         self.layer = layer
         self.output = nn.Linear(layer.hidden_size, output_size)
+        self.vocabulary = vocabulary
 
     def forward(self, x, state=None, lengths=None):
-        """x [T, B, input_size] to logits [T, B, output_size] and the final state."""
+        """x [T, B, input_size] to logits [T, B, output_size] and the final state.
+
+        With an embedding x is ids of symbols, [T, B].
+        """
+        if self.embedding is not None:
+            x = self.embedding(x)
         hidden, state = self.layer(x, state, lengths)
         return self.output(hidden), state
 
@@ -36,19 +51,35 @@ def load_run(directory, weights="best"):
     with open(directory / "config.toml", "rb") as file:
         cell = tomllib.load(file)["cell"]
     options = {key: value for key, value in cell.items() if key != "name"}
-    tensors = safetensors.load(directory / f"{weights}.safetensors")
-    averaged = {name[8:]: t for name, t in tensors.items() if name.startswith("average.")}
+    path = directory / f"{weights}.safetensors"
+    tensors = safetensors.load(path)
+    averaged = {n[len(_AVERAGE) :]: t for n, t in tensors.items() if n.startswith(_AVERAGE)}
     wanted = {
         name: t
         for name, t in (averaged or tensors).items()
-        if name.startswith(("layer.", "output."))
+        if name.startswith(("embedding.", "layer.", "output."))
     }
-    make = CLASSES[cell["name"]]
+    model = _undrawn_model(CLASSES[cell["name"]], options, wanted)
+    model.load_state_dict(wanted)
+    model.vocabulary = _vocabulary(path, directory)
+    return model.eval()
 
+
+def _undrawn_model(make, options, tensors):
+    """A model with the shapes of these tensors."""
     # A run does not say how wide its input is, but the number of parameters is linear in it.
-    stored = sum(t.numel() for name, t in wanted.items() if name.startswith("layer."))
+    stored = sum(t.numel() for name, t in tensors.items() if name.startswith("layer."))
     one, two = (make.count_parameters(size, **options) for size in (1, 2))
     input_size = 1 + (stored - one) // (two - one)
-    model = Model(make(input_size, **options), wanted["output.weight"].shape[0])
-    model.load_state_dict(wanted)
-    return model.eval()
+    table = tensors.get("embedding.weight")
+    with undrawn(), torch.random.fork_rng(devices=[]):  # torch's own modules draw none the less
+        embedding = None if table is None else nn.Embedding(*table.shape)
+        return Model(make(input_size, **options), tensors["output.weight"].shape[0], embedding)
+
+
+def _vocabulary(path, directory):
+    """The symbols by id, or None. Older checkpoints have none, but the best weights beside them do."""
+    for file in (path, directory / "best.safetensors"):
+        if file.exists() and "vocabulary" in (metadata := safetensors.metadata(file)):
+            return json.loads(metadata["vocabulary"])
+    return None

@@ -4,10 +4,11 @@
     N bytes   JSON: {"__metadata__": {...}, NAME: {"dtype", "shape", "data_offsets"}, ...}
     the rest  the tensors' bytes, little-endian, row-major, without holes
 """
+import contextlib
 import json
 import math
 import os
-import tempfile
+import uuid
 import zlib
 
 import torch
@@ -104,14 +105,26 @@ def save(path, tensors, metadata=None):
         end += len(chunks[-1])
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
     text += b" " * (-len(text) % 8)
-    folder = os.path.dirname(os.path.abspath(path))
-    with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
-        try:
+    path = os.path.abspath(path)
+    unfinished = f"{path}.{uuid.uuid4().hex}"
+    try:
+        with open(unfinished, "xb") as file:  # and not tempfile, whose files are the owner's alone
             file.write(len(text).to_bytes(8, "little") + text)
             file.writelines(chunks)
             file.flush()
             os.fsync(file.fileno())
-            os.replace(file.name, path)
-        except BaseException:
-            os.unlink(file.name)
-            raise
+        os.replace(unfinished, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(unfinished)
+        raise
+    _sync_folder(os.path.dirname(path))
+
+
+def _sync_folder(folder):
+    """Puts the names of files on the disk, after their contents."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

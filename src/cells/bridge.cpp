@@ -61,7 +61,8 @@ template <class T>
 class CpuRunner : public Runner<T> {
  public:
   explicit CpuRunner(std::shared_ptr<const kernels::Program<T>> program)
-      : sequence_(std::move(program)) {}
+      // torch's number of threads, which OMP_NUM_THREADS and torch.set_num_threads() govern.
+      : sequence_(std::move(program), at::get_num_threads()) {}
   void forward(const kernels::SequenceInputs<T>& inputs, const kernels::SequenceOutputs<T>& outputs,
                bool keep) override {
     sequence_.forward(inputs, outputs, keep);
@@ -146,6 +147,7 @@ variable_list backward(Stash& stash, const variable_list& inputs, const variable
 // The gradients as a differentiable function of inputs and incoming gradients.
 variable_list differentiable_backward(const FusedCall& call, const variable_list& inputs,
                                       const variable_list& gradients) {
+  const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   const variable_list outputs = call.reference(inputs);
   variable_list wanted, reached, incoming;
   for (const Tensor& t : inputs) {
@@ -189,6 +191,9 @@ struct FusedSequence : torch::autograd::Function<FusedSequence> {
       results = nru::backward<double>(stash, inputs, gradients, *context);
     }
     results.emplace_back();  // the stash is no tensor
+    // Outputs that the caller still holds would keep the activations, too. Another backward pass
+    // ends in get_saved_variables(), with torch's usual error.
+    if (!torch::autograd::get_current_graph_task_keep_graph()) context->saved_data.erase("stash");
     return results;
   }
 };

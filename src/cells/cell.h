@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "cells/checks.h"
+#include "cells/construction.h"
 #include "cells/initializer.h"
 #include "cells/registry.h"
 #include "kernels/program.h"
@@ -54,6 +55,7 @@ CellLayer<Impl, Options>::CellLayer(const Options& o)
 template <class Impl, class Options>
 std::shared_ptr<torch::nn::Module> CellLayer<Impl, Options>::clone(
     const OptionalDevice& device) const {
+  const ConstructionScope undrawn(Construction::undrawn);
   return copy_into(std::make_shared<Impl>(options), device);
 }
 

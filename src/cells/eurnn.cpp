@@ -40,7 +40,9 @@ struct Cell<EURNNOptions> : CellOf<EURNNOptions> {
       const Tensor h = mod_relu(z, w("bias"), options.modrelu(), options.epsilon());
       return {h, {h}};
     }
-    const auto parts = [&](const Tensor& t) { return t.reshape({t.size(0), 2, -1}); };  // Re, Im
+    const auto parts = [](const Tensor& t) {  // Re, Im
+      return t.reshape({t.size(0), 2, t.size(1) / 2});
+    };
     const Tensor z =
         butterfly.apply(parts(h_prev), w("theta"), w("phi"), w("omega")) + parts(Ux);  // [B,2,n]
     const Tensor h = mod_relu(z, w("bias"), options.modrelu(), options.epsilon());

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <limits>
+
 namespace nru {
 
 std::vector<OptionSpec> forget_options() {
@@ -16,6 +18,9 @@ std::vector<OptionSpec> forget_options() {
 }
 
 void check_chrono(std::int64_t t_max) {
+  constexpr std::int64_t kLargest = std::numeric_limits<std::uint32_t>::max();  // of the generator
+  if (t_max > kLargest)
+    throw Error(fmt::format("chrono_t_max must be at most {}, got {}", kLargest, t_max));
   if (t_max == 0 || t_max >= 2) return;
   throw Error(fmt::format(
       "chrono_t_max must be at least 2 (or 0 for no chrono initialisation), got {}", t_max));

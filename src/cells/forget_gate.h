@@ -24,7 +24,7 @@ void read_forget_options(const OptionMap& map, Options& o) {
                                                                 : ChronoForm::integer);
 }
 
-// Throws nru::Error unless t_max is 0 (no chrono initialisation) or at least 2.
+// Throws nru::Error unless t_max is 0 (no chrono initialisation), or at least 2 and of 32 bits.
 void check_chrono(std::int64_t t_max);
 
 // The bias of a layer's forget gate, [H] in double: log u of the chrono draws, or forget_bias.

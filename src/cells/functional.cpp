@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <nru/error.h>
 
+#include "cells/construction.h"
 #include "cells/registry.h"
 
 namespace nru {
@@ -10,26 +11,15 @@ namespace {
 
 using torch::Tensor;
 
-thread_local bool is_building = false;
-
-// Cells are made by constructors that register and draw their parameters in their last line,
-// LayerImpl::build(); this tells it not to.
-struct BuildingGuard {
-  BuildingGuard() { is_building = true; }
-  ~BuildingGuard() { is_building = false; }
-};
-
 std::shared_ptr<LayerImpl> make_bare(const std::string& cell, std::int64_t input_size,
                                      const OptionMap& options) {
   const CellInfo& info = find_cell(cell);
   const OptionMap resolved = resolve_options(info.options, options, "cell " + info.name);
-  const BuildingGuard guard;
+  const ConstructionScope bare(Construction::bare);
   return info.make(input_size, resolved);
 }
 
 }  // namespace
-
-bool FunctionalLayer::building() { return is_building; }
 
 FunctionalLayer::FunctionalLayer(const std::string& cell, LayerSettings settings,
                                  const OptionMap& options)
@@ -87,8 +77,8 @@ std::tuple<Tensor, State> FunctionalLayer::step(const Tensors& parameters, const
 }
 
 std::vector<Tensor> FunctionalLayer::states(const Tensors& parameters, const Tensor& x,
-                                            const State& state) const {
-  return layer_->states_with(checked(parameters), x, state);
+                                            const State& state, const Tensor& lengths) const {
+  return layer_->states_with(checked(parameters), x, state, lengths);
 }
 
 void FunctionalLayer::initialise(const Tensors& parameters, std::uint64_t seed) const {

@@ -30,7 +30,8 @@ class FunctionalLayer {
                                            bool training) const;
   std::tuple<torch::Tensor, State> step(const Tensors& parameters, const torch::Tensor& x,
                                         const State& state, bool training) const;
-  Tensors states(const Tensors& parameters, const torch::Tensor& x, const State& state) const;
+  Tensors states(const Tensors& parameters, const torch::Tensor& x, const State& state,
+                 const torch::Tensor& lengths = {}) const;
   void initialise(const Tensors& parameters, std::uint64_t seed) const;
 
   struct ParameterShape {
@@ -40,9 +41,6 @@ class FunctionalLayer {
   // One stacked layer after the other.
   const std::vector<ParameterShape>& parameter_shapes() const { return shapes_; }
   const std::vector<std::string>& state_names() const { return layer_->state_names(); }
-
-  // Whether this thread is making the layer inside a FunctionalLayer, which gets no parameters.
-  static bool building();
 
  private:
   LayerImpl::Parameters checked(const Tensors& parameters) const;

@@ -7,9 +7,10 @@
 
 #include <cmath>
 
+#include "cells/autocast.h"
 #include "cells/bridge.h"
 #include "cells/checks.h"
-#include "cells/functional.h"
+#include "cells/construction.h"
 #include "cells/initializer.h"
 #include "kernels/program.h"
 
@@ -31,6 +32,21 @@ std::vector<Tensor> limit_gradient(const std::vector<Tensor>& parts, double limi
     return gradient * torch::where(norm > limit, limit / norm, torch::ones_like(norm)).to(gradient);
   });
   return joined.split_with_sizes(widths, 1);
+}
+
+// x [T,B,I] with zeros behind the rows' lengths, where there may be anything: even with a gradient
+// of zero a NaN there would reach the weights.
+Tensor without_padding(const Tensor& x, const Tensor& lengths) {
+  if (!lengths.defined()) return x;
+  const Tensor step = torch::arange(x.size(0), lengths.options()).unsqueeze(1);
+  return torch::where((step < lengths).unsqueeze(2), x, torch::zeros({}, x.options()));
+}
+
+// The state that a stacked layer begins with, [B, width] each.
+std::vector<Tensor> state_of_layer(const State& state, std::int64_t layer) {
+  std::vector<Tensor> parts;
+  for (const Tensor& part : state.parts) parts.push_back(part[layer]);
+  return parts;
 }
 
 std::string shape_of(const Tensor& t) { return fmt::format("[{}]", fmt::join(t.sizes(), ", ")); }
@@ -98,12 +114,12 @@ void LayerImpl::stack() {
 
 void LayerImpl::build() {
   stack();
-  if (FunctionalLayer::building()) return;
+  if (ConstructionScope::current() == Construction::bare) return;
   for (std::int64_t layer = 0; layer < settings_.num_layers; ++layer) {
     for (const auto& p : kernels_[layer].float_program->parameters)
       register_parameter(fmt::format("{}_l{}", p.name, layer), torch::empty(p.shape()));
   }
-  reset_parameters();
+  if (ConstructionScope::current() == Construction::whole) reset_parameters();
 }
 
 void LayerImpl::reset_parameters() {
@@ -167,9 +183,9 @@ void LayerImpl::check_input(const Tensor& x, std::int64_t dimensions,
                             settings_.input_size,
                             x.defined() ? shape_of(x) : "an undefined tensor"));
   }
-  if (x.numel() == 0)
-    throw Error(
-        fmt::format("the input is empty: {}; give at least one step and one row", shape_of(x)));
+  // A batch of no rows has a result, as with torch's layers; a sequence of no steps has not.
+  if (dimensions == 3 && x.size(settings_.batch_first ? 1 : 0) == 0)
+    throw Error(fmt::format("the input is empty: {}; give at least one step", shape_of(x)));
   if (x.scalar_type() != parameter.scalar_type() || x.device() != parameter.device()) {
     throw Error(fmt::format(
         "the input is {} on {}, the layer's parameters are {} on {}; convert one with .to(...)",
@@ -210,7 +226,9 @@ Tensor LayerImpl::checked_lengths(const Tensor& lengths, std::int64_t steps,
         fmt::format("lengths must be {} integers, one per row of the batch; got {} of type {}",
                     batch, shape_of(lengths), c10::toString(lengths.scalar_type())));
   }
-  const Tensor checked = lengths.to(torch::kCPU, torch::kInt64).contiguous();
+  const Tensor checked =
+      lengths.to(torch::kCPU, torch::kInt64, /*non_blocking=*/false, /*copy=*/true).contiguous();
+  if (batch == 0) return checked;
   const std::int64_t low = checked.min().item<std::int64_t>(),
                      high = checked.max().item<std::int64_t>();
   if (low < 1 || high > steps) {
@@ -224,6 +242,8 @@ bool LayerImpl::uses_kernels(const Tensor& x, std::string* reason) const {
   std::string why;
   if (settings_.backend == Backend::reference) {
     why = "the reference backend was chosen";
+  } else if (x.numel() == 0) {
+    why = "the input is empty";
   } else {
     why = no_kernels_for(*kernels_.front().float_program, x);
   }
@@ -238,10 +258,11 @@ LayerImpl::LayerRun LayerImpl::run_reference(const std::vector<Tensor>& paramete
                                              std::vector<std::vector<Tensor>>* all_states) const {
   const Weights weights(parameter_names_, parameters);
   const double limit = settings_.state_gradient_limit;
+  const Tensor input = without_padding(x, lengths);
   std::vector<Tensor> state = initial, outputs;
   for (std::int64_t t = 0; t < x.size(0); ++t) {
     StepValues values =
-        reference_step(x[t], limit > 0 ? limit_gradient(state, limit) : state, weights);
+        reference_step(input[t], limit > 0 ? limit_gradient(state, limit) : state, weights);
     if (lengths.defined()) {
       const Tensor active = (lengths > t).unsqueeze(1);  // [B,1]
       values.output = torch::where(active, values.output, torch::zeros_like(values.output));
@@ -284,29 +305,40 @@ std::tuple<Tensor, State> LayerImpl::forward(const Tensor& x, const State& state
   return forward_with(own_parameters(), x, state, lengths, is_training());
 }
 
-std::tuple<Tensor, State> LayerImpl::forward_with(const Parameters& parameters, const Tensor& x,
-                                                  const State& state, const Tensor& lengths,
-                                                  bool training) const {
-  check_input(x, 3, parameters[0][0]);
-  Tensor values = settings_.batch_first ? x.transpose(0, 1) : x;
-  const std::int64_t steps = values.size(0), batch = values.size(1);
-  const State initial = checked_state(state, batch, x);
-  Tensor checked = checked_lengths(lengths, steps, batch);
-  if (checked.defined()) checked = checked.to(x.device());
+template <class Run>
+std::tuple<Tensor, State> LayerImpl::run_stack(Tensor values, const State& initial, bool training,
+                                               const Run& run) const {
   std::vector<std::vector<Tensor>> final_parts(state_widths_.size());
   for (std::int64_t layer = 0; layer < settings_.num_layers; ++layer) {
     if (layer > 0 && settings_.dropout > 0)
       values = torch::dropout(values, settings_.dropout, training);
-    std::vector<Tensor> start;
-    for (const Tensor& part : initial.parts) start.push_back(part[layer]);
-    LayerRun run = run_layer(layer, parameters[layer], values, start, checked);
-    values = run.output;
+    const LayerRun made = run(layer, values, state_of_layer(initial, layer));
+    values = made.output;
     for (std::size_t p = 0; p < final_parts.size(); ++p)
-      final_parts[p].push_back(run.final_state[p]);
+      final_parts[p].push_back(made.final_state[p]);
   }
   State last;
   for (const auto& parts : final_parts) last.parts.push_back(torch::stack(parts));
-  return {settings_.batch_first ? values.transpose(0, 1) : values, last};
+  return {values, last};
+}
+
+std::tuple<Tensor, State> LayerImpl::forward_with(const Parameters& parameters, const Tensor& given,
+                                                  const State& state, const Tensor& lengths,
+                                                  bool training) const {
+  const OutsideAutocast outside(parameters[0][0]);
+  const Tensor x = outside(given);
+  check_input(x, 3, parameters[0][0]);
+  const Tensor by_step = settings_.batch_first ? x.transpose(0, 1) : x;
+  const std::int64_t steps = by_step.size(0), batch = by_step.size(1);
+  const State initial = checked_state(outside(state), batch, x);
+  Tensor checked = checked_lengths(lengths, steps, batch);
+  if (checked.defined()) checked = checked.to(x.device());
+  auto [output, last] =
+      run_stack(by_step, initial, training,
+                [&](std::int64_t layer, const Tensor& values, const std::vector<Tensor>& start) {
+                  return run_layer(layer, parameters[layer], values, start, checked);
+                });
+  return {settings_.batch_first ? output.transpose(0, 1) : output, last};
 }
 
 std::tuple<Tensor, State> LayerImpl::step(const Tensor& x, const State& state) {
@@ -314,68 +346,71 @@ std::tuple<Tensor, State> LayerImpl::step(const Tensor& x, const State& state) {
 }
 
 // A single step gains nothing from packed weights, so it is always the reference's.
-std::tuple<Tensor, State> LayerImpl::step_with(const Parameters& parameters, const Tensor& x,
+std::tuple<Tensor, State> LayerImpl::step_with(const Parameters& parameters, const Tensor& given,
                                                const State& state, bool training) const {
+  const OutsideAutocast outside(parameters[0][0]);
+  const Tensor x = outside(given);
   check_input(x, 2, parameters[0][0]);
-  const State initial = checked_state(state, x.size(0), x);
-  std::vector<std::vector<Tensor>> next(state_widths_.size());
-  Tensor values = x;
-  for (std::int64_t layer = 0; layer < settings_.num_layers; ++layer) {
-    if (layer > 0 && settings_.dropout > 0)
-      values = torch::dropout(values, settings_.dropout, training);
-    std::vector<Tensor> start;
-    for (const Tensor& part : initial.parts) start.push_back(part[layer]);
-    StepValues made = reference_step(values, start, Weights(parameter_names_, parameters[layer]));
-    values = made.output;
-    for (std::size_t p = 0; p < next.size(); ++p) next[p].push_back(made.state[p]);
-  }
-  State last;
-  for (const auto& parts : next) last.parts.push_back(torch::stack(parts));
-  return {values, last};
+  return run_stack(
+      x, checked_state(outside(state), x.size(0), x), training,
+      [&](std::int64_t layer, const Tensor& values, const std::vector<Tensor>& start) -> LayerRun {
+        StepValues made =
+            reference_step(values, start, Weights(parameter_names_, parameters[layer]));
+        return {made.output, std::move(made.state)};
+      });
 }
 
-std::vector<Tensor> LayerImpl::states(const Tensor& x, const State& state) {
-  return states_with(own_parameters(), x, state);
+std::vector<Tensor> LayerImpl::states(const Tensor& x, const State& state, const Tensor& lengths) {
+  return states_with(own_parameters(), x, state, lengths);
 }
 
-std::vector<Tensor> LayerImpl::states_with(const Parameters& parameters, const Tensor& x,
-                                           const State& state) const {
+std::vector<Tensor> LayerImpl::states_with(const Parameters& parameters, const Tensor& given,
+                                           const State& state, const Tensor& lengths) const {
   const torch::NoGradGuard no_grad;
+  const OutsideAutocast outside(parameters[0][0]);
+  const Tensor x = outside(given);
   check_input(x, 3, parameters[0][0]);
   Tensor values = settings_.batch_first ? x.transpose(0, 1) : x;
-  const State initial = checked_state(state, values.size(1), x);
+  const State initial = checked_state(outside(state), values.size(1), x);
+  Tensor checked = checked_lengths(lengths, values.size(0), values.size(1));
+  if (checked.defined()) checked = checked.to(x.device());
   const std::int64_t top = settings_.num_layers - 1;
-  for (std::int64_t layer = 0; layer <= top; ++layer) {
-    std::vector<Tensor> start, results;
-    for (const Tensor& part : initial.parts) start.push_back(part[layer]);
-    if (layer < top) {
-      values = run_layer(layer, parameters[layer], values, start, {}).output;
-      continue;
-    }
-    if (uses_kernels(values)) {
-      torch::autograd::variable_list inputs{values};
-      inputs.insert(inputs.end(), start.begin(), start.end());
-      inputs.insert(inputs.end(), parameters[layer].begin(), parameters[layer].end());
-      results = run_fused_states(
-          {kernels_[layer].float_program, kernels_[layer].double_program, {}, nullptr}, inputs);
-    } else {
-      std::vector<std::vector<Tensor>> by_step;
-      run_reference(parameters[layer], values, start, {}, &by_step);
-      for (std::size_t p = 0; p < start.size(); ++p) {
-        std::vector<Tensor> steps;
-        for (const auto& parts : by_step) steps.push_back(parts[p]);
-        results.push_back(torch::stack(steps));
-      }
-    }
-    for (Tensor& t : results) t = settings_.batch_first ? t.transpose(0, 1) : t;
-    return results;
+  for (std::int64_t layer = 0; layer < top; ++layer) {
+    const std::vector<Tensor> start = state_of_layer(initial, layer);
+    values = run_layer(layer, parameters[layer], values, start, checked).output;
   }
-  return {};
+  std::vector<Tensor> results =
+      layer_states(top, parameters[top], values, state_of_layer(initial, top), checked);
+  for (Tensor& t : results) t = settings_.batch_first ? t.transpose(0, 1) : t;
+  return results;
+}
+
+std::vector<Tensor> LayerImpl::layer_states(std::int64_t layer,
+                                            const std::vector<Tensor>& parameters, const Tensor& x,
+                                            const std::vector<Tensor>& initial,
+                                            const Tensor& lengths) const {
+  if (uses_kernels(x)) {
+    torch::autograd::variable_list inputs{x};
+    inputs.insert(inputs.end(), initial.begin(), initial.end());
+    inputs.insert(inputs.end(), parameters.begin(), parameters.end());
+    return run_fused_states(
+        {kernels_[layer].float_program, kernels_[layer].double_program, lengths, nullptr}, inputs);
+  }
+  std::vector<std::vector<Tensor>> by_step;
+  run_reference(parameters, x, initial, lengths, &by_step);
+  std::vector<Tensor> results;
+  for (std::size_t p = 0; p < initial.size(); ++p) {
+    std::vector<Tensor> steps;
+    for (const auto& parts : by_step) steps.push_back(parts[p]);
+    results.push_back(torch::stack(steps));
+  }
+  return results;
 }
 
 std::shared_ptr<torch::nn::Module> LayerImpl::copy_into(std::shared_ptr<LayerImpl> copy,
                                                         const OptionalDevice& device) const {
   const torch::NoGradGuard no_grad;
+  copy->settings_ = settings_;  // the options do not know what setters have changed since
   const Tensor like = parameters().front();
   copy->to(device ? *device : like.device(), like.scalar_type());
   auto targets = copy->named_parameters();

@@ -1,5 +1,6 @@
 #include "cells/model.h"
 
+#include "cells/construction.h"
 #include "cells/initializer.h"
 #include "cells/registry.h"
 
@@ -20,7 +21,10 @@ ModelImpl::ModelImpl(const ModelSettings& settings) : settings_(settings) {
         "embedding", torch::nn::Embedding(settings.input_size, settings.embedding_size));
     Initializer(settings.seed ^ kEmbeddingSeed).normal(embedding_->weight, 1);
   }
-  layer_ = cell.make(settings.layer_input(), settings.cell_options);
+  {
+    const ConstructionScope undrawn(Construction::undrawn);  // the next line draws
+    layer_ = cell.make(settings.layer_input(), settings.cell_options);
+  }
   layer_->reset_parameters(settings.seed);
   register_module("layer", layer_);
   output_ = register_module(

@@ -4,13 +4,12 @@
 #include <cmath>
 
 #include "cells/cell.h"
+#include "kernels/layer_norm.h"
 #include "kernels/nru.h"
+#include "kernels/nru_norm.h"
 
 namespace nru {
 namespace {
-
-constexpr double kClamp = 1e-12;            // v = f(.) / max(|f(.)|_5, kClamp)
-constexpr double kAuthorsLargest = 5.07e7;  // FLT_MAX^(1/5)
 
 constexpr std::int64_t kLargestProduct = 100'000'000;  // the kernels count rows in ints
 constexpr double kLargestScale = 1000;                 // of initial weights
@@ -20,12 +19,16 @@ bool is_square(std::int64_t n) {
   return n > 0 && root * root == n;
 }
 
-// The valid memory size nearest to the given one: `factor` * size must be a square.
-std::int64_t nearest_memory_size(std::int64_t size, std::int64_t factor) {
-  for (std::int64_t distance = 1;; ++distance) {
-    if (is_square(factor * (size - distance))) return size - distance;
-    if (is_square(factor * (size + distance))) return size + distance;
+// The memory size nearest to `size` that works: `factor` * it must be a square, `heads` * it within
+// the limit. 0: there is none.
+std::int64_t nearest_memory_size(std::int64_t size, std::int64_t factor, std::int64_t heads) {
+  const std::int64_t most = kLargestProduct / heads;
+  for (std::int64_t distance = 1; distance < most; ++distance) {
+    for (const std::int64_t other : {size - distance, size + distance}) {
+      if (other >= 1 && other <= most && is_square(factor * other)) return other;
+    }
   }
+  return 0;
 }
 
 // V [B,k,M] -> V / max(|V|_5, clamp) over M. The norm is taken relative to the largest entry, so
@@ -38,10 +41,10 @@ Tensor normalise(const Tensor& V, NRUOptions::Overflow overflow) {
       torch::where(finite.logical_and(largest > 0), largest, torch::ones_like(largest));
   const Tensor values = torch::where(finite, V, torch::zeros_like(V));
   const Tensor norm = scale * (values / scale).abs().pow(5).sum(2, true).clamp_min(1).pow(0.2);
-  const Tensor live = (largest > 0).logical_and(norm > kClamp);
-  const Tensor v = torch::where(live, values / norm, (values / kClamp).detach());
+  const Tensor live = (largest > 0).logical_and(norm > kernels::kNormClamp);
+  const Tensor v = torch::where(live, values / norm, (values / kernels::kNormClamp).detach());
   if (overflow == NRUOptions::Overflow::safe) return v;
-  return torch::where(norm <= kAuthorsLargest, v, torch::zeros_like(v));
+  return torch::where(norm <= kernels::kAuthorsLargestNorm, v, torch::zeros_like(v));
 }
 
 }  // namespace
@@ -75,12 +78,14 @@ struct Cell<NRUOptions> : CellOf<NRUOptions> {
     }
     const std::int64_t factor = o.direction() == N::Direction::shared ? o.heads() : 1;
     if (o.direction() == N::Direction::full || is_square(factor * o.memory_size())) return;
+    const std::int64_t nearest = nearest_memory_size(o.memory_size(), factor, o.heads());
     throw Error(
-        fmt::format("{} must be a square, got heads = {} and memory_size = {}; the nearest "
-                    "memory_size that works is {}",
+        fmt::format("{} must be a square, got heads = {} and memory_size = {}; {}",
                     o.direction() == N::Direction::shared ? "heads * memory_size"
                                                           : "memory_size (direction per_head)",
-                    o.heads(), o.memory_size(), nearest_memory_size(o.memory_size(), factor)));
+                    o.heads(), o.memory_size(),
+                    nearest > 0 ? fmt::format("the nearest memory_size that works is {}", nearest)
+                                : "no memory_size works with so many heads"));
   }
 
   static void read(const OptionMap& map, NRUOptions& o) {
@@ -127,7 +132,8 @@ struct Cell<NRUOptions> : CellOf<NRUOptions> {
       V = numbers.reshape({B, k, M});
     } else {
       const std::int64_t blocks = options.direction() == N::Direction::per_head ? k : 1;
-      const auto pq = numbers.reshape({B, 2, blocks, -1});  // p of all blocks, then q
+      const auto pq =  // p of all blocks, then q
+          numbers.reshape({B, 2, blocks, numbers.size(1) / (2 * blocks)});
       const Tensor p = pq.select(1, 0).unsqueeze(3), q = pq.select(1, 1).unsqueeze(2);
       V = (p * q).reshape({B, k, M});  // vec(p q^T), row-major, cut into heads
     }
@@ -146,7 +152,8 @@ struct Cell<NRUOptions> : CellOf<NRUOptions> {
 
     Tensor a = torch::linear(torch::cat({x, h_prev, m_prev}, 1), w("weight"), w("bias"));
     if (options.layer_norm())
-      a = torch::layer_norm(a, {a.size(1)}, w("norm_weight"), w("norm_bias"), 1e-5);
+      a = torch::layer_norm(a, {a.size(1)}, w("norm_weight"), w("norm_bias"),
+                            kernels::kLayerNormEps);
     const Tensor h = a.relu();
 
     const Tensor zeta =

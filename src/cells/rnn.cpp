@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "cells/cell.h"
+#include "kernels/layer_norm.h"
 #include "kernels/rnn.h"
 
 namespace nru {
@@ -35,7 +36,8 @@ struct Cell<RNNOptions> : CellOf<RNNOptions> {
     Tensor a =
         torch::linear(x, w("weight_ih"), w("bias_ih")) + torch::linear(h_prev, w("weight_hh"));
     if (options.layer_norm())
-      a = torch::layer_norm(a, {a.size(1)}, w("norm_weight"), w("norm_bias"), 1e-5);
+      a = torch::layer_norm(a, {a.size(1)}, w("norm_weight"), w("norm_bias"),
+                            kernels::kLayerNormEps);
     const Tensor h = options.activation() == Activation::tanh ? a.tanh() : a.relu();
     return {h, {h}};
   }

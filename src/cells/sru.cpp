@@ -45,8 +45,8 @@ struct Cell<SRUOptions> : CellOf<SRUOptions> {
     const Tensor phi =
         torch::linear(torch::cat({x, r}, 1), w("weight_phi"), w("bias_phi")).relu();  // [B,P]
     const Tensor alpha = torch::tensor(options.scales(), x.options()).unsqueeze(1);   // [K,1]
-    const Tensor mu =
-        (alpha * mu_prev.reshape({B, -1, P}) + (1 - alpha) * phi.unsqueeze(1)).reshape({B, -1});
+    const Tensor by_scale = mu_prev.reshape({B, alpha.size(0), P});
+    const Tensor mu = (alpha * by_scale + (1 - alpha) * phi.unsqueeze(1)).flatten(1);
     const Tensor h = torch::linear(mu, w("weight_o"), w("bias_o")).relu();
     return {h, {mu}};
   }

@@ -81,7 +81,7 @@ struct SequenceResult {
 template <class T>
 class Sequence {
  public:
-  // threads = 0: default_threads().
+  // threads = 0: available_threads().
   explicit Sequence(std::shared_ptr<const Program<T>> program, int threads = 0);
   ~Sequence();
   Sequence(Sequence&&) noexcept;

@@ -160,9 +160,11 @@ std::vector<Tensor> step(const Tensor& x, at::TensorList state, at::TensorList p
 }
 
 std::vector<Tensor> states(const Tensor& x, at::TensorList state, at::TensorList parameters,
-                           const std::string& settings) {
-  return translated(
-      [&] { return layer_of(settings)->states(parameters.vec(), x, State{state.vec()}); });
+                           const OptionalTensor& lengths, const std::string& settings) {
+  return translated([&] {
+    return layer_of(settings)->states(parameters.vec(), x, State{state.vec()},
+                                      lengths.value_or(Tensor()));
+  });
 }
 
 // Composite operators: autograd records what they are made of, the bridge's function for the fused
@@ -179,7 +181,10 @@ TORCH_LIBRARY(nru, m) {
       "step(Tensor x, Tensor[] state, Tensor[] parameters, str settings, bool training) -> "
       "Tensor[]",
       &step);
-  m.def("states(Tensor x, Tensor[] state, Tensor[] parameters, str settings) -> Tensor[]", &states);
+  m.def(
+      "states(Tensor x, Tensor[] state, Tensor[] parameters, Tensor? lengths, str settings) -> "
+      "Tensor[]",
+      &states);
 }
 
 }  // namespace

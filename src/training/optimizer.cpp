@@ -11,7 +11,7 @@ Optimizer::Optimizer(const kernels::AdamSettings& settings, double clip_norm, in
                      FlatParameters& parameters)
     : settings_(settings),
       clip_norm_(clip_norm),
-      threads_(threads > 0 ? threads : kernels::default_threads()),
+      threads_(threads > 0 ? threads : kernels::available_threads()),
       parameters_(&parameters),
       m_(parameters.size()),
       v_(parameters.size()),

@@ -48,6 +48,8 @@ TEST(Sizes, HeadsTimesMemoryMustBeASquare) {
   EXPECT_ERROR(make(1, 2), nearest(1));
   EXPECT_ERROR(make(3, 1), nearest(3));
   EXPECT_ERROR(make(7, 64), nearest(63));
+  // 20011 is a prime: the least square, 20011 * 20011, is too large for the kernels.
+  EXPECT_ERROR(make(20011, 1), HasSubstr("heads = 20011"), HasSubstr("no memory_size works"));
   make(2, 578);
   make(12, 588);
   make(7, 63);
@@ -97,6 +99,9 @@ TEST(Sizes, ChronoNeedsATimeOfTwo) {
                HasSubstr("at least 2"), HasSubstr("got 1"));
   EXPECT_ERROR(LSTM(LSTMOptions(3, 5).chrono_t_max(-4)), HasSubstr("chrono_t_max"),
                HasSubstr("-4"));
+  EXPECT_ERROR(LSTM(LSTMOptions(3, 5).chrono_t_max(4294967296)), HasSubstr("chrono_t_max"),
+               HasSubstr("at most 4294967295"), HasSubstr("got 4294967296"));
+  LSTM longest(LSTMOptions(3, 5).chrono_t_max(4294967295));
 }
 
 // ---- what forward, step and states are given ----
@@ -125,10 +130,11 @@ TEST_P(Inputs, OfTheWrongShape) {
   EXPECT_ERROR(layer->states(x[0]), HasSubstr("[T, B, I]"), HasSubstr("[4, 3]"));
 }
 
-TEST_P(Inputs, Empty) {
+TEST_P(Inputs, WithoutAStep) {
   EXPECT_ERROR(layer->forward(torch::randn({0, 4, 3})), HasSubstr("empty"), HasSubstr("[0, 4, 3]"));
-  EXPECT_ERROR(layer->forward(torch::randn({6, 0, 3})), HasSubstr("empty"), HasSubstr("[6, 0, 3]"));
-  EXPECT_ERROR(layer->step(torch::randn({0, 3})), HasSubstr("empty"), HasSubstr("[0, 3]"));
+  EXPECT_ERROR(batch_first->forward(torch::randn({6, 0, 3})), HasSubstr("empty"),
+               HasSubstr("[6, 0, 3]"));
+  EXPECT_ERROR(layer->forward(torch::randn({0, 0, 3})), HasSubstr("at least one step"));
   EXPECT_ERROR(layer->states(torch::randn({0, 4, 3})), HasSubstr("empty"));
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <string>
 
 #include "cases.h"
 #include "float_errors.h"
@@ -256,6 +257,44 @@ TEST_P(Gradients, FrozenLeavesGetNone) {
     }
     EXPECT_TRUE(torch::equal(leaves[kept].value.grad(), all.gradients[kept].value))
         << leaves[kept].name;
+  }
+}
+
+// Outputs that are still held keep no activations once they were used. The activations come with
+// the module, which whoever keeps them can be seen to hold.
+TEST_P(Gradients, ActivationsGoWithTheBackwardPass) {
+  const Shape shape{3, 2};
+  const auto fused = layer(Backend::fused, shape);
+  Problem problem(*fused, shape, Through::both, 3);
+  const long holders = fused.use_count();
+  const Tensor output = std::get<0>(fused->forward(problem.x, problem.state));
+  const auto backward = [&](bool keep) { output.backward(problem.output_weights, keep); };
+  EXPECT_GT(fused.use_count(), holders);
+  backward(/*keep=*/true);
+  EXPECT_GT(fused.use_count(), holders);
+  const Tensor once = problem.x.grad().clone();
+  backward(/*keep=*/false);
+  EXPECT_EQ(fused.use_count(), holders);
+  EXPECT_TRUE(torch::equal(problem.x.grad(), 2 * once));
+  try {
+    backward(/*keep=*/false);
+    ADD_FAILURE() << "a third backward pass has no activations";
+  } catch (const c10::Error& error) {
+    EXPECT_NE(std::string(error.what()).find("second time"), std::string::npos) << error.what();
+  }
+}
+
+// The tensor is the caller's; the layer has its own.
+TEST_P(Gradients, LengthsMayChangeBeforeTheBackwardPass) {
+  const Shape shape{4, 3, 1, {2, 4, 1}};
+  const auto fused = layer(Backend::fused, shape);
+  Problem problem(*fused, shape, Through::both, 3);
+  const Results wanted = run(*fused, problem);
+  const Tensor loss = problem.loss(*fused);
+  problem.lengths.fill_(4);
+  const auto found = gradients_of(loss, all_leaves(*fused, problem));
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    EXPECT_TRUE(torch::equal(found[i], wanted.gradients[i].value)) << wanted.gradients[i].name;
   }
 }
 

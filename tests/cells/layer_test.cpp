@@ -2,6 +2,7 @@
 // stacking, dropout, copies, seeds.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "cases.h"
@@ -169,10 +170,55 @@ TEST_P(Layers, PaddingIsNeverRead) {
       p.x.index_put_({Slice(1), 0}, std::nan(""));
       p.x.index_put_({Slice(2), 2}, 1e300);
     }
-    const auto [output, last] = made->forward(p.x, p.state, p.lengths);
-    EXPECT_TRUE(torch::equal(output, clean.values[0].value));
-    for (std::size_t i = 0; i < last.parts.size(); ++i)
-      EXPECT_TRUE(torch::equal(last.parts[i], clean.values[1 + i].value));
+    const Results found = run(*made, p);
+    const auto expect_equal = [](const std::vector<Named>& a, const std::vector<Named>& b) {
+      for (std::size_t i = 0; i < a.size(); ++i)
+        EXPECT_TRUE(torch::equal(a[i].value, b[i].value)) << a[i].name;
+    };
+    expect_equal(found.values, clean.values);
+    expect_equal(found.gradients, clean.gradients);
+  }
+}
+
+TEST_P(Layers, StatesStayAtTheLengths) {
+  const std::vector<std::int64_t> lengths{3, 5, 1};
+  for (const Backend backend : kBackends) {
+    const auto made = layer(backend);
+    Problem p(*made, {5, 3, 2, lengths}, Through::both, 3);
+    const auto whole = made->states(p.x, p.state), held = made->states(p.x, p.state, p.lengths);
+    for (std::size_t i = 0; i < held.size(); ++i) {
+      for (std::int64_t row = 0; row < 3; ++row) {
+        for (std::int64_t t = 0; t < 5; ++t)
+          expect_close(held[i][t][row], whole[i][std::min(t, lengths[row] - 1)][row], kSame,
+                       "state");
+      }
+    }
+  }
+}
+
+// As torch's layers do it: results of no rows, and gradients of zero.
+TEST_P(Layers, ABatchMayBeEmpty) {
+  for (const Backend backend : kBackends) {
+    const auto made = layer(backend);
+    made->set_state_gradient_limit(0.5);
+    const Tensor x = torch::zeros({4, 0, made->settings().input_size}, torch::kDouble);
+    const State start = made->initial_state(0);
+    EXPECT_FALSE(made->uses_kernels(x));
+    for (const Tensor& lengths : {Tensor(), torch::empty({0}, torch::kInt64)}) {
+      made->zero_grad();
+      const auto [output, last] = made->forward(x, start, lengths);
+      EXPECT_EQ(output.sizes(), (std::vector<std::int64_t>{4, 0, made->settings().hidden_size}));
+      for (std::size_t p = 0; p < last.parts.size(); ++p)
+        EXPECT_EQ(last.parts[p].sizes(), start.parts[p].sizes());
+      output.sum().backward();
+      for (const auto& parameter : made->named_parameters()) {
+        const Tensor& gradient = parameter.value().grad();
+        EXPECT_EQ(gradient.defined() ? largest(gradient) : 0, 0) << parameter.key();
+      }
+      EXPECT_TRUE(made->parameters().front().grad().defined());
+      EXPECT_EQ(made->states(x, start, lengths)[0].size(1), 0);
+    }
+    EXPECT_EQ(std::get<0>(made->step(x[0], start)).size(0), 0);
   }
 }
 
@@ -234,6 +280,24 @@ TEST_P(Layers, CloneIsDeepAndEqual) {
   }
   EXPECT_TRUE(torch::equal(std::get<0>(made->forward(p.x, p.state)), before));
   EXPECT_FALSE(torch::equal(std::get<0>(copy->forward(p.x, p.state)), before));
+}
+
+TEST_P(Layers, CloneKeepsWhatWasSet) {
+  const auto made = layer(Backend::fused);
+  made->set_backend(Backend::reference);
+  made->set_state_gradient_limit(0.25);
+  const auto copy = std::dynamic_pointer_cast<LayerImpl>(made->clone());
+  EXPECT_EQ(copy->settings().backend, Backend::reference);
+  EXPECT_EQ(copy->settings().state_gradient_limit, 0.25);
+}
+
+TEST_P(Layers, CloneDrawsNothing) {
+  const auto made = layer(Backend::fused);
+  torch::manual_seed(3);
+  const Tensor next = torch::rand({4});
+  torch::manual_seed(3);
+  made->clone();
+  EXPECT_TRUE(torch::equal(torch::rand({4}), next));
 }
 
 TEST_P(Layers, SeedsMeanNetworks) {

@@ -37,12 +37,42 @@ foreach(file ${package_files})
   endif()
 endforeach()
 
-run(${CMAKE_COMMAND} -G Ninja -S ${SOURCE_DIR}/tests/install -B ${WORK_DIR}/build
-    -DCMAKE_PREFIX_PATH=${WORK_DIR}/prefix -DTorch_DIR=${Torch_DIR} -DCMAKE_CXX_COMPILER=${CXX}
-    -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER})
-run(${CMAKE_COMMAND} --build ${WORK_DIR}/build)
+# Configures and builds the project in `source` against the installed tree.
+macro(build_project source build)
+  run(${CMAKE_COMMAND} -G Ninja -S ${source} -B ${build} -DCMAKE_PREFIX_PATH=${WORK_DIR}/prefix
+      -DTorch_DIR=${Torch_DIR} -DCMAKE_CXX_COMPILER=${CXX}
+      -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER})
+  run(${CMAKE_COMMAND} --build ${build})
+endmacro()
+
+build_project(${SOURCE_DIR}/tests/install ${WORK_DIR}/build)
 run(${WORK_DIR}/build/consumer)
 message("${output}")
+
+# The first block of that language in docs/cpp.md, as a file.
+function(extract language file)
+  file(READ ${SOURCE_DIR}/docs/cpp.md text)
+  string(FIND "${text}" "```${language}\n" begin)
+  string(LENGTH "```${language}\n" skip)
+  math(EXPR begin "${begin} + ${skip}")
+  string(SUBSTRING "${text}" ${begin} -1 text)
+  string(FIND "${text}" "```" end)
+  string(SUBSTRING "${text}" 0 ${end} text)
+  file(WRITE ${file} "${text}")
+endfunction()
+
+# What the documentation shows is what works.
+extract(cmake ${WORK_DIR}/documented/CMakeLists.txt)
+extract(cpp ${WORK_DIR}/documented/running_sum.cpp)
+build_project(${WORK_DIR}/documented ${WORK_DIR}/documented/build)
+execute_process(
+  COMMAND ./running_sum
+  WORKING_DIRECTORY ${WORK_DIR}/documented/build
+  RESULT_VARIABLE status
+  OUTPUT_VARIABLE output)
+if(NOT status EQUAL 0 OR NOT output MATCHES "200: 0\\.[0-4]")
+  message(FATAL_ERROR "the program of docs/cpp.md does not learn, or loses its weights:\n${output}")
+endif()
 if(EXISTS ${WORK_DIR}/prefix/bin/nru)
   run(${WORK_DIR}/prefix/bin/nru --version)
   # The installed program reads the installed experiments, not those of the sources.

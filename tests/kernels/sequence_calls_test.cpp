@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <memory>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "kernels/sequence.h"
@@ -37,6 +39,25 @@ TEST(SequenceCalls, RefuseEmptySequences) {
   inputs.steps = 37;
   inputs.batch = 0;
   EXPECT_THROW(sequence.forward(inputs, data.outputs(), false), std::invalid_argument);
+}
+
+// A slice has room for eight operands of a phase: a ninth would be written behind them.
+TEST(SequenceCalls, RefuseMoreSegmentsThanThereIsRoomFor) {
+  Program<float> program = *make_program<float>(kCell);
+  auto& segments = program.phases[1].segments;
+  const auto make = [&] {
+    return Sequence<float>(std::make_shared<const Program<float>>(program), 1);
+  };
+  while (segments.size() < 8) segments.push_back(segments[0]);
+  make();
+  segments.push_back({kInput, false, 0, 0});
+  try {
+    make();
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const std::logic_error& error) {
+    EXPECT_EQ(error.what(), "cell nru: phase 1 (" + program.parts[program.phases[1].part].name +
+                                ") has 9 segments; segment 8 (x) and what follows is too many");
+  }
 }
 
 TEST(SequenceCalls, OutputsMayBeLeftOut) {

@@ -94,6 +94,22 @@ class NruExtremes : public SequenceTest {
 };
 NRU_SEQUENCE_CASES(NruExtremes, nru_cases(), std::vector{kRun});
 
+// The authors' overflow has another rule: see AuthorsOverflow.
+class NruSafeOverflow : public NruExtremes {};
+NRU_SEQUENCE_CASES(NruSafeOverflow,
+                   those_with(nru_cases(),
+                              [](const CellCase& c) { return !c.nru()->authors_overflow; }),
+                   std::vector{kRun});
+
+// The other directions share its code behind p q^T.
+class NruShared : public NruExtremes {};
+NRU_SEQUENCE_CASES(NruShared,
+                   those_with(nru_cases(),
+                              [](const CellCase& c) {
+                                return c.nru()->direction == NruDirection::shared;
+                              }),
+                   std::vector{kRun});
+
 // Everything of the rows but `row` is the same, bit for bit.
 void expect_same_but_for(int row, const SequenceData<float>& a, const SequenceData<float>& b) {
   const int H = a.output_width(), I = a.input_width();
@@ -223,8 +239,7 @@ TEST_P(NruExtremes, ZeroDirectionsWriteNothing) {
 
 // The norm of a direction is scale-safe: plain fifth powers leave the range of float beyond 1e-8
 // and 4e7.
-TEST_P(NruExtremes, DirectionsOfAnyLengthAreRight) {
-  if (shape().authors_overflow) return;  // its rule is another: see below
+TEST_P(NruSafeOverflow, DirectionsOfAnyLengthAreRight) {
   const int k = shape().heads, D = shape().direction_size();
   const bool product = shape().direction != NruDirection::full;
   std::vector<std::pair<double, double>> scales = {
@@ -283,8 +298,7 @@ std::vector<double> clamped_write(const NruShape& shape, const std::vector<doubl
   return sum;
 }
 
-TEST_P(NruExtremes, ShortDirectionsAreClampedAndGetNoGradient) {
-  if (shape().direction != NruDirection::shared) return;  // the others share its code behind p q^T
+TEST_P(NruShared, ShortDirectionsAreClampedAndGetNoGradient) {
   const int k = shape().heads;
   SequenceData<double> data(cell(), run());
   auto &weight = parameter(data, "head_weight"), &bias = parameter(data, "head_bias");

@@ -169,6 +169,12 @@ TEST_P(SequenceInvariance, EmbeddedSymbolsEqualTheirRows) {
     embedded.forward(other, true);
     embedded.backward(other);
     expect_those_of_dense(embedded, dense);
+    const std::vector<double> with_all = embedded.embedding_gradient;
+    SequenceGradients<double> alone = embedded.gradients(true);
+    alone.parameters = nullptr;
+    std::fill(embedded.embedding_gradient.begin(), embedded.embedding_gradient.end(), kNan);
+    other.backward(embedded.inputs(), alone);
+    EXPECT_EQ(embedded.embedding_gradient, with_all);
   }
 }
 

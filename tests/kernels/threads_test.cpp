@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -158,15 +159,29 @@ TEST(ThreadsDeathTest, WorkGetsDoneWhereNoThreadCanBeHad) {
 }
 #endif
 
-TEST(Threads, DefaultIsWhatWasChosen) {
+// Pieces that wait for each other, as above: the child needs threads that run.
+TEST(Threads, ForkedProcessesHaveTheirOwn) {
+  expect_each_piece_once(8, 3);  // this process has some now
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    alarm(30);  // in place of waiting for ever
+    std::atomic<int> inside = 0;
+    parallel_pieces(3, 3, [&](int) {
+      ++inside;
+      while (inside < 3) std::this_thread::yield();
+    });
+    std::exit(17);  // through the destructors of everything static
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status)) << "ended by signal " << WTERMSIG(status);
+  EXPECT_EQ(WEXITSTATUS(status), 17);
+  expect_each_piece_once(8, 3);
+}
+
+TEST(Threads, ThereIsOneForEachProcessor) {
   EXPECT_GE(available_threads(), 1);
-  const int before = default_threads();
-  EXPECT_EQ(before, available_threads());
-  set_default_threads(3);
-  EXPECT_EQ(default_threads(), 3);
-  set_default_threads(-5);
-  EXPECT_EQ(default_threads(), 1);
-  set_default_threads(before);
 }
 
 }  // namespace

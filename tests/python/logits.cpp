@@ -2,7 +2,8 @@
 //
 //   logits RUN_DIRECTORY WEIGHTS IN OUT    (WEIGHTS, IN and OUT are safetensors files)
 //
-// IN holds x [T,B,I] in float32; OUT gets logits [T,B,O].
+// IN holds x, [T,B,I] in float32 or, for a run with an embedding, ids [T,B] in int64; OUT gets
+// logits [T,B,O].
 #include <nru/error.h>
 
 #include <cstring>
@@ -24,11 +25,14 @@ void write_logits(const std::filesystem::path& run, const char* weights, const c
 
   const SafetensorsFile file = SafetensorsFile::load(in);
   const TensorView* view = file.find("x");
-  if (view == nullptr || view->dtype != DType::F32) throw Error("the input has no float32 x");
-  torch::Tensor x = torch::empty(view->shape);
-  std::memcpy(x.data_ptr<float>(), view->bytes.data(), view->bytes.size());
+  const bool embeds = bool(setup.model->embedding());
+  if (view == nullptr || view->dtype != (embeds ? DType::I64 : DType::F32))
+    throw Error(embeds ? "the input has no int64 x" : "the input has no float32 x");
+  torch::Tensor x = torch::empty(view->shape, embeds ? torch::kInt64 : torch::kFloat);
+  std::memcpy(x.data_ptr(), view->bytes.data(), view->bytes.size());
 
   const torch::NoGradGuard no_grad;
+  if (embeds) x = torch::embedding(setup.model->embedding()->weight, x);
   const auto hidden = std::get<0>(setup.model->layer()->forward(x));
   const torch::Tensor logits = setup.model->logits(hidden).contiguous();
   const std::span<const float> values(logits.data_ptr<float>(),

@@ -2,7 +2,10 @@
 import copy
 import inspect
 import io
+import os
 import pickle
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -130,6 +133,17 @@ def test_states_of_every_step(cell, backend):
             assert_same(found[name][steps - 1], part[0], 1e-13)
 
 
+def test_states_with_lengths(cell, backend):
+    layer, x = make_layer(cell, backend=backend, num_layers=2), random_input()
+    lengths = torch.tensor([5, 1, 3, 2])
+    found, whole = layer.states(x, lengths=lengths), layer.states(x)
+    for name, parts in found.items():
+        for row, length in enumerate(lengths):
+            assert_same(parts[:length, row], whole[name][:length, row], 1e-12)
+            for held in parts[length:, row]:
+                assert torch.equal(held, parts[length - 1, row])
+
+
 def test_batch_first(cell):
     layer, x = make_layer(cell), random_input()
     swapped = make_layer(cell, batch_first=True)
@@ -178,6 +192,88 @@ def test_packed_sequences(batch_first):
         ours(packed, lengths=torch.tensor([2, 5, 3, 2]))
 
 
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_a_batch_of_no_rows_is_as_in_torch(batch_first, backend):
+    ours = make_layer("lstm", num_layers=2, batch_first=batch_first, backend=backend)
+    theirs = ours.to_torch()
+    x = random_input(batch=0)
+    x = x.transpose(0, 1) if batch_first else x
+    (output, last), (expected, expected_last) = ours(x), theirs(x)
+    assert output.shape == expected.shape
+    assert [p.shape for p in last] == [p.shape for p in expected_last]
+    output.sum().backward()
+    assert all(p.grad.count_nonzero() == 0 for p in ours.parameters())
+    lengths = torch.zeros(0, dtype=torch.long)
+    assert ours(x, lengths=lengths)[0].shape == expected.shape
+
+
+def test_what_torchs_layers_have():
+    layer, x = make_layer("lstm"), random_input()
+    layer.flatten_parameters()
+    assert layer.bidirectional is False and layer.proj_size == 0
+    state = random_state(layer)
+    assert torch.equal(layer(x, hx=state)[0], layer(x, state)[0])
+    with pytest.raises(ValueError, match="two names"):
+        layer(x, state, hx=state)
+
+
+def test_autocast(cell, backend):
+    """A layer in autocast is the layer outside, whatever type autocast has given its input."""
+    layer = make_layer(cell, num_layers=2, backend=backend).float()
+    x = random_input().bfloat16()
+    state = [p.bfloat16() for p in as_tuple(random_state(make_layer(cell, num_layers=2)))]
+    wide_x, wide_state = x.float(), [p.float() for p in state]
+    lengths = torch.tensor([5, 1, 3, 2])
+
+    def results(x, state):
+        output, last = layer(x, state, lengths)
+        step, after = layer.step(x[0], state)
+        states = layer.states(x, state, lengths).values()
+        return [output, *as_tuple(last), step, *as_tuple(after), *states]
+
+    def gradients(output, x):
+        return torch.autograd.grad(output.square().sum(), [*layer.parameters(), x])
+
+    expected = results(wide_x.requires_grad_(), wide_state)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = results(x.requires_grad_(), state)
+        assert_same(layer.step(wide_x[0], wide_state)[0], layer.step(x[0], state)[0])
+        with pytest.raises(ValueError, match="the input is Double"):
+            layer(x.double())
+    assert all(t.dtype == torch.float32 for t in found)
+    assert_same(found, expected)
+    *of_parameters, of_x = gradients(found[0], x)
+    *expected_of_parameters, expected_of_x = gradients(expected[0], wide_x)
+    assert_same(of_parameters, expected_of_parameters)
+    assert torch.equal(of_x, expected_of_x.bfloat16())
+    with pytest.raises(ValueError, match="the input is BFloat16"):
+        layer(x)
+
+
+@pytest.mark.skipif(not hasattr(torch, "compiler"), reason="this torch has no torch.compiler")
+def test_compiled(cell):
+    layer, x = make_layer(cell), random_input()
+    compiled = torch.compile(lambda x: layer(2 * x)[0] + 1, backend="eager")
+    assert_same(compiled(x), layer(2 * x)[0] + 1)
+
+
+def test_threads_are_torchs():
+    """As many as torch.set_num_threads() says; in a process of its own, with none so far."""
+    script = """if True:
+        import os, sys, torch, nru
+        layer, x = nru.LSTM(3, 5), torch.randn(4, 40, 3)
+        count = lambda: len(os.listdir("/proc/self/task"))
+        for threads, more in ((1, 0), (3, 2)):
+            torch.set_num_threads(threads)
+            before = count()
+            with torch.no_grad():
+                layer(x)
+            assert count() == before + more, (threads, before, count())
+    """
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-c", script], env=environment, check=True)
+
+
 def test_dropout_between_layers_in_training_only():
     layer = make_layer("nru", num_layers=2, dropout=0.5)
     x = random_input()
@@ -220,7 +316,8 @@ def test_copies(cell):
     file = io.BytesIO()
     torch.save(layer, file)
     file.seek(0)
-    for twin in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer)), torch.load(file)):
+    loaded = torch.load(file, weights_only=False)  # torch 2.6 would refuse a whole module
+    for twin in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer)), loaded):
         assert type(twin) is type(layer) and repr(twin) == repr(layer)
         with torch.no_grad():
             for parameter in layer.parameters():

@@ -16,10 +16,9 @@ def run(*command):
     return done.stdout
 
 
-def train(cell, directory, *settings, seed=1):
-    """A run on the copying task."""
+def train(cell, directory, *settings, seed=1, task=("copy", "--lag", 3)):
     sets = [word for setting in settings for word in ("--set", setting)]
-    command = [os.environ["NRU_BINARY"], "train", "--task", "copy", "--cell", cell, "--lag", 3]
+    command = [os.environ["NRU_BINARY"], "train", "--task", *task, "--cell", cell]
     run(*command, "--seed", seed, "--out", directory, *sets)
     return directory
 
@@ -30,7 +29,7 @@ def train_small(cell, directory):
 
 
 def cpp_logits(directory, weights, x, folder):
-    """What C++ makes of x [T, B, I] with the run's configuration and these weights."""
+    """What C++ makes of x, [T, B, I] or ids [T, B], with the run's settings and these weights."""
     nru.save(folder / "x.safetensors", {"x": x})
     out = folder / "out.safetensors"
     run(os.environ["NRU_LOGITS"], directory, weights, folder / "x.safetensors", out)
@@ -50,6 +49,38 @@ def test_a_run_gives_the_same_logits(run_directory, tmp_path):
         expected = cpp_logits(run_directory, run_directory / f"{weights}.safetensors", x, tmp_path)
         assert expected.abs().max() > 1e-3
         torch.testing.assert_close(model(x)[0], expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("width", [0, 5])
+def test_a_run_on_text(tmp_path, width):
+    text = tmp_path / "text.txt"
+    text.write_text("the cat sat on the mat; " * 60)
+    small = ("cell.hidden_size=6", "batch_size=2", "task_options.window=20", "updates=4")
+    options = (*small, f"task_options.text={text}", f"task_options.embedding={width}")
+    directory = train("lstm", tmp_path / "run", *options, task=("char-lm",))
+    before = torch.get_rng_state()
+    model = nru.load_run(directory)
+    assert torch.equal(torch.get_rng_state(), before)
+    symbols = model.vocabulary
+    assert set("the cat sat on the mat; ") <= set(symbols)
+    assert nru.load_run(directory, "checkpoint").vocabulary == symbols
+    assert model.layer.input_size == (width or len(symbols))
+    assert (model.embedding is not None) == (width > 0)
+    ids = torch.tensor([[symbols.index(c) for c in pair] for pair in ("tc", "ha", "et", " s")])
+    x = ids if width else torch.nn.functional.one_hot(ids, len(symbols)).float()
+    expected = cpp_logits(directory, directory / "best.safetensors", x, tmp_path)
+    assert expected.shape == (4, 2, len(symbols)) and expected.abs().max() > 1e-3
+    torch.testing.assert_close(model(x)[0], expected, rtol=1e-6, atol=1e-6)
+
+
+def test_an_averaged_run_gives_the_average(tmp_path):
+    """A checkpoint has the average beside the weights, under names of its own."""
+    options = ("cell.hidden_size=6", "batch_size=3", "updates=4", "average=0.5")
+    directory = train("lstm", tmp_path / "run", *options)
+    stored = nru.load(directory / "checkpoint.safetensors")
+    for name, tensor in nru.load_run(directory, "checkpoint").state_dict().items():
+        assert torch.equal(tensor, stored[f"average.{name}"])
+        assert not torch.equal(tensor, stored[name])
 
 
 def test_cpp_reads_what_python_writes(run_directory, tmp_path):

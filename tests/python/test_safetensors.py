@@ -1,5 +1,7 @@
 """Files of tensors: what is written is read back, and what is no such file is refused."""
 import json
+import os
+import stat
 
 import pytest
 import torch
@@ -50,6 +52,16 @@ def test_views_and_parameters_are_written_as_they_look(tmp_path):
     assert torch.equal(found["t"], matrix.t()) and torch.equal(found["p"], matrix[:, 1])
 
 
+@pytest.mark.parametrize("umask, mode", [(0o022, 0o644), (0o077, 0o600)])
+def test_files_may_be_read_by_whom_the_umask_lets(tmp_path, umask, mode):
+    before = os.umask(umask)
+    try:
+        nru.save(tmp_path / "a", {"x": torch.ones(2)})
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == mode
+
+
 def test_a_failed_write_leaves_the_old_file(tmp_path):
     path = tmp_path / "a.safetensors"
     nru.save(path, {"x": torch.ones(2)})
@@ -57,7 +69,11 @@ def test_a_failed_write_leaves_the_old_file(tmp_path):
         nru.save(path, {"x": torch.zeros(2), "y": torch.zeros(1, dtype=torch.complex64)})
     with pytest.raises(ValueError, match="__metadata__"):
         nru.save(path, {"__metadata__": torch.zeros(2)})
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError):
+        nru.save(tmp_path / "folder", {"x": torch.ones(2)})
     assert torch.equal(nru.load(path)["x"], torch.ones(2))
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.safetensors", "folder"]
 
 
 @pytest.mark.parametrize(

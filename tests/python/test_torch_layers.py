@@ -56,6 +56,24 @@ def test_to_torch_and_back(pair):
         assert torch.equal(parameter, back.get_parameter(name))
 
 
+def test_chrono_to_torch_and_back():
+    ours = make_layer("lstm-chrono", num_layers=2)
+    theirs = ours.to_torch()
+    assert type(theirs) is nn.LSTM
+    assert_agree(ours, theirs)
+    assert_agree(nru.LSTMChrono.from_torch(theirs, chrono_t_max=9), theirs)
+
+
+def test_from_torch_draws_nothing(pair):
+    cell, kind, arguments, _ = pair
+    theirs = kind(INPUT, 7, **arguments)
+    before = torch.get_rng_state()
+    nru.CLASSES[cell].from_torch(theirs)
+    assert torch.equal(torch.get_rng_state(), before)
+    nru.LSTM(INPUT, 7)
+    assert not torch.equal(torch.get_rng_state(), before)
+
+
 def test_the_second_bias_is_zero():
     ours = make_layer("lstm")
     theirs = ours.to_torch()

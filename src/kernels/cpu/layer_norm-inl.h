@@ -10,12 +10,11 @@
 #include <cmath>
 
 #include "kernels/cpu/math-inl.h"
+#include "kernels/layer_norm.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace nru::kernels {
 namespace HWY_NAMESPACE {
-
-constexpr double kLayerNormEps = 1e-5;
 
 template <class T>
 struct RowMoments {

@@ -133,14 +133,14 @@ T activate_head(const GeneralSizes& s, T* v) {
 template <class T>
 T normalise_head(const GeneralSizes& s, T* v, std::int64_t* events) {
   const T norm = activate_head(s, v);
-  if (!(norm <= (s.authors_overflow ? T(kAuthorsLargest) : kLargestNorm<T>))) {
+  if (!(norm <= (s.authors_overflow ? T(kAuthorsLargestNorm) : kLargestNorm<T>))) {
     std::fill_n(v, s.m, T(0));
     ++events[kOverflow];
     return 0;
   }
-  const bool clamped = norm <= T(kClamp);
+  const bool clamped = norm <= T(kNormClamp);
   if (clamped) ++events[kClamped];
-  const T inverse = T(1) / (clamped ? T(kClamp) : norm);
+  const T inverse = T(1) / (clamped ? T(kNormClamp) : norm);
   for (int j = 0; j < s.m; ++j) v[j] *= inverse;
   return clamped ? T(0) : inverse;
 }

@@ -31,15 +31,12 @@
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/math-inl.h"
 #include "kernels/nru.h"
+#include "kernels/nru_norm.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace nru::kernels {
 namespace HWY_NAMESPACE {
 namespace nru_cell {
-
-constexpr double kClamp = 1e-12;  // the norm is max(|.|_5, this)
-constexpr double kAuthorsLargest =
-    5.07e7;  // FLT_MAX^(1/5): above, the published code's norm is infinite
 
 // Sizes of the factored write, read off the shape once.
 struct WriteSizes {
@@ -102,11 +99,11 @@ template <class T>
 void settle_head(T n_p, T n_q, bool authors_overflow, T* gain, T* live, std::int64_t* events) {
   *gain = *live = 0;
   if (!(n_p <= kLargestNorm<T> && n_q <= kLargestNorm<T>) ||
-      (authors_overflow && !(n_p * n_q <= T(kAuthorsLargest)))) {
+      (authors_overflow && !(n_p * n_q <= T(kAuthorsLargestNorm)))) {
     ++events[kOverflow];
-  } else if (n_p * n_q <= T(kClamp)) {
+  } else if (n_p * n_q <= T(kNormClamp)) {
     ++events[kClamped];
-    if (n_p > T(0)) *gain = n_q / T(kClamp);
+    if (n_p > T(0)) *gain = n_q / T(kNormClamp);
   } else {
     *gain = T(1) / n_p;
     *live = 1;

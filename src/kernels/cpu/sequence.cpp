@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <stdexcept>
+#include <string>
 
 #include "kernels/cpu/packed_program.h"
 #include "kernels/cpu/slice.h"
@@ -17,6 +18,21 @@ namespace {
 // eight cores.
 constexpr int kMinSliceRows = 5;
 constexpr int kMaxSlices = 8;
+
+// What the slices have room for. A cell's author reads the message, no user ever does.
+template <class T>
+const Program<T>& check_program(const Program<T>& program) {
+  for (std::size_t p = 0; p < program.phases.size(); ++p) {
+    const Phase<T>& phase = program.phases[p];
+    if (phase.segments.size() <= kMostSegments) continue;
+    throw std::logic_error(
+        "cell " + program.cell + ": phase " + std::to_string(p) + " (" +
+        program.parts[phase.part].name + ") has " + std::to_string(phase.segments.size()) +
+        " segments; segment " + std::to_string(kMostSegments) + " (" +
+        program.parts[phase.segments[kMostSegments].part].name + ") and what follows is too many");
+  }
+  return program;
+}
 
 }  // namespace
 
@@ -35,9 +51,9 @@ struct Sequence<T>::State {
   std::vector<Slice<T>> slices;
 
   State(std::shared_ptr<const Program<T>> p, int t)
-      : program(std::move(p)), threads(t), packed(*program) {}
+      : program(std::move(p)), threads(t), packed(check_program(*program)) {}
 
-  int thread_count() const { return threads > 0 ? threads : default_threads(); }
+  int thread_count() const { return threads > 0 ? threads : available_threads(); }
 
   void prepare(const SliceCall<T>& call, bool backward) {
     if (call.inputs->steps < 1 || call.inputs->batch < 1) {

@@ -15,6 +15,9 @@
 
 namespace nru::kernels {
 
+// Of a phase: run_phase() has their operands on the stack. Sequence refuses programs with more.
+inline constexpr int kMostSegments = 8;
+
 // Everything a slice reads that all slices share.
 template <class T>
 struct SliceCall {
@@ -57,7 +60,7 @@ class Slice {
   void load_initial(const SequenceInputs<T>& inputs);
   void load_input(const SequenceInputs<T>& inputs, int begin, int end, int slot);
   void name_embedded(const SequenceInputs<T>& inputs, int begin, int end, int slot);
-  void run_phase(const SliceCall<T>& call, int phase, int slot, int count);
+  void run_phase(const SliceCall<T>& call, int phase_index, int slot, int count);
   void hold_finished_rows(const SequenceInputs<T>& inputs, int step, int slot);
   void store_outputs(const SliceCall<T>& call, int begin, int end, int slot);
   void count_events(const SequenceInputs<T>& inputs, int first_step, int count);
@@ -72,8 +75,8 @@ class Slice {
   bool load_output_gradient(const SliceCall<T>& call, int begin, int end);
   bool run_readout(const SliceCall<T>& call, int begin, int end, int slot, bool gradient);
   void backward_bulk_phases(const SliceCall<T>& call, int begin, int end);
-  void backward_step(const SliceCall<T>& call, int step, int index, bool bulk);
-  void backward_phase(const SliceCall<T>& call, int phase, int step, int index);
+  void backward_step(const SliceCall<T>& call, int step, int chunk_step, bool bulk);
+  void backward_phase(const SliceCall<T>& call, int phase_index, int step, int chunk_step);
   void limit_state_gradient(double limit);
   void accumulate_weights(const SliceCall<T>& call, int begin, int end);
   void accumulate_embedded(int phase, int begin, int end);

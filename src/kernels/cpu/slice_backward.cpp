@@ -144,14 +144,14 @@ void Slice<T>::backward_bulk_phases(const SliceCall<T>& call, int begin, int end
 }
 
 template <class T>
-void Slice<T>::backward_phase(const SliceCall<T>& call, int index, int step, int chunk_step) {
-  const Phase<T>& phase = program_->phases[index];
+void Slice<T>::backward_phase(const SliceCall<T>& call, int phase_index, int step, int chunk_step) {
+  const Phase<T>& phase = program_->phases[phase_index];
   Rows<T> rows = rows_at(step, rows_);
   rows.parameters = call.inputs->parameters;
   rows.derived = call.packed->derived();
   rows.gradient = gradient_pointers_.data();
   rows.d_pre =
-      d_pre_[index].data() + static_cast<std::size_t>(chunk_step) * rows_ * ld_[phase.part];
+      d_pre_[phase_index].data() + static_cast<std::size_t>(chunk_step) * rows_ * ld_[phase.part];
   rows.parameter_gradients = parameter_gradients_.data();
   rows.accumulators = accumulators_.data();
   phase.backward(rows);
@@ -160,8 +160,8 @@ void Slice<T>::backward_phase(const SliceCall<T>& call, int index, int step, int
   for (std::size_t s = 0; s < phase.segments.size(); ++s) {
     const Segment& segment = phase.segments[s];
     if (segment.part == kInput || (segment.previous && !initial_wanted)) continue;
-    ops_->multiply(&d, 1, rows_, call.packed->backward(index, static_cast<int>(s)),
-                   width(segment.part), nullptr, plan_.accumulate[index][s],
+    ops_->multiply(&d, 1, rows_, call.packed->backward(phase_index, static_cast<int>(s)),
+                   width(segment.part), nullptr, plan_.accumulate[phase_index][s],
                    gradient_[segment.part].data(), ld_[segment.part]);
   }
 }
@@ -219,14 +219,15 @@ void Slice<T>::backward_step(const SliceCall<T>& call, int step, int chunk_step,
 
 template <class T>
 void Slice<T>::accumulate_weights(const SliceCall<T>& call, int begin, int end) {
-  if (!call.gradients->parameters) return;
   const int depth = (end - begin) * rows_;
   for (std::size_t p = 0; p < program_->phases.size(); ++p) {
     const Phase<T>& phase = program_->phases[p];
     const int outputs = width(phase.part), ld = ld_[phase.part];
     const T* d = d_pre_[p].data();
     const bool shared = call.packed->input_share(static_cast<int>(p)) != nullptr;
+    // The embedding's gradient comes from these sums, too.
     if (shared) accumulate_embedded(static_cast<int>(p), begin, end);
+    if (!call.gradients->parameters) continue;
     for (const Segment& s : phase.segments) {
       if (shared && s.part == kInput) continue;
       const std::ptrdiff_t columns = program_->parameters[s.parameter].columns;

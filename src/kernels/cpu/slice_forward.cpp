@@ -106,25 +106,25 @@ void Slice<T>::load_input(const SequenceInputs<T>& inputs, int begin, int end, i
 }
 
 template <class T>
-void Slice<T>::run_phase(const SliceCall<T>& call, int index, int slot, int count) {
-  const Phase<T>& phase = program_->phases[index];
+void Slice<T>::run_phase(const SliceCall<T>& call, int phase_index, int slot, int count) {
+  const Phase<T>& phase = program_->phases[phase_index];
   Rows<T> rows = rows_at(slot, count);
   rows.parameters = call.inputs->parameters;
   rows.derived = call.packed->derived();
-  const T* share = call.packed->input_share(index);
+  const T* share = call.packed->input_share(phase_index);
   const int ld = ld_[phase.part];
   T* pre = current_[phase.part];
   for (int i = 0; share && i < count; ++i)
     std::memcpy(pre + i * ld, share + embedded_.data()[slot * rows_ + i] * ld, ld * sizeof(T));
-  Operand<T> operands[8];
+  Operand<T> operands[kMostSegments];
   int n = 0;
   for (const Segment& s : phase.segments) {
     if (share && s.part == kInput) continue;
     operands[n++] = {s.previous ? previous_[s.part] : current_[s.part], ld_[s.part], width(s.part)};
   }
   if (n > 0) {
-    ops_->multiply(operands, n, count, call.packed->forward(index), width(phase.part),
-                   share ? nullptr : call.packed->bias(index), share != nullptr, pre, ld);
+    ops_->multiply(operands, n, count, call.packed->forward(phase_index), width(phase.part),
+                   share ? nullptr : call.packed->bias(phase_index), share != nullptr, pre, ld);
   }
   phase.forward(rows);
 }

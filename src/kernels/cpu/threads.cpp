@@ -1,6 +1,7 @@
 #include "kernels/cpu/threads.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -10,7 +11,6 @@
 #include <mutex>
 #include <system_error>
 #include <thread>
-#include <vector>
 
 #if defined(__SSE2__)
 #include <immintrin.h>
@@ -62,16 +62,10 @@ struct Job {
 
 thread_local bool inside_job = false;
 
+// Never destroyed: its threads wait for jobs until the process ends.
 class Pool {
  public:
-  ~Pool() {
-    {
-      const std::lock_guard lock(mutex_);
-      quit_ = true;
-    }
-    wake_.notify_all();
-    for (auto& thread : threads_) thread.join();
-  }
+  pid_t process() const { return process_; }
 
   // False if another thread is using the pool: the caller then works alone.
   bool run(Job& job, int helpers) {
@@ -80,9 +74,7 @@ class Pool {
     {
       const std::lock_guard lock(mutex_);
       try {
-        while (static_cast<int>(threads_.size()) < helpers) {
-          threads_.emplace_back([this] { serve(); });
-        }
+        for (; threads_ < helpers; ++threads_) std::thread([this] { serve(); }).detach();
       } catch (const std::system_error&) {  // a limit of the system: those there are will do
       }
       job_ = &job;
@@ -115,9 +107,7 @@ class Pool {
       Job* job = nullptr;
       {
         std::unique_lock lock(mutex_);
-        wake_.wait(lock,
-                   [&] { return quit_ || generation_.load(std::memory_order_relaxed) != seen; });
-        if (quit_) return;
+        wake_.wait(lock, [&] { return generation_.load(std::memory_order_relaxed) != seen; });
         seen = generation_.load(std::memory_order_relaxed);
         if (job_ && seats_ > 0) {
           --seats_;
@@ -131,22 +121,26 @@ class Pool {
     }
   }
 
+  const pid_t process_ = getpid();
   std::mutex owner_;
   std::mutex mutex_;
   std::condition_variable wake_;
   std::atomic<std::uint64_t> generation_{0};
   Job* job_ = nullptr;
   int seats_ = 0;
-  bool quit_ = false;
-  std::vector<std::thread> threads_;
+  int threads_ = 0;
 };
 
+// fork() copies a pool without its threads, and its mutexes perhaps locked, so each process makes
+// one of its own.
 Pool& pool() {
-  static Pool instance;
-  return instance;
+  static std::atomic<Pool*> instance{nullptr};
+  Pool* found = instance.load();
+  if (found && found->process() == getpid()) return *found;
+  auto made = std::make_unique<Pool>();
+  if (instance.compare_exchange_strong(found, made.get())) return *made.release();
+  return *found;  // another thread was faster
 }
-
-std::atomic<int> chosen_threads{0};
 
 }  // namespace
 
@@ -169,13 +163,6 @@ int available_threads() {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-}
-
-void set_default_threads(int threads) { chosen_threads = std::max(1, threads); }
-
-int default_threads() {
-  const int chosen = chosen_threads;
-  return chosen > 0 ? chosen : available_threads();
 }
 
 }  // namespace nru::kernels

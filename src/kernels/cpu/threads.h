@@ -14,12 +14,7 @@ namespace nru::kernels {
 // rethrown. Nested calls run on the caller.
 void parallel_pieces(int pieces, int threads, const std::function<void(int)>& work);
 
-// How many threads a kernel call may use unless told otherwise (the number of processors this
-// process may run on).
+// The number of processors this process may run on.
 int available_threads();
-
-// The default for calls that do not say: process-wide, starts as available_threads().
-void set_default_threads(int threads);
-int default_threads();
 
 }  // namespace nru::kernels
