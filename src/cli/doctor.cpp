@@ -35,7 +35,8 @@ struct Cuda {
   std::string architectures;  // that they were compiled for
   int devices = 0;            // that the driver shows
   std::string device;         // the first one's name
-  std::string driver;         // the CUDA version that it supports
+  std::string driver;         // the CUDA version that it supports; empty: there is none
+  std::string missing;        // why the driver shows no devices
   bool torch = false;         // torch has CUDA: layers take CUDA tensors
   std::vector<training::CellPath> paths;
 };
@@ -81,9 +82,10 @@ Cuda find_cuda() {
   c.built = true;
   c.architectures = kernels::cuda::built_architectures();
   c.devices = kernels::cuda::device_count();
+  c.driver = kernels::cuda::driver_version();
+  c.missing = kernels::cuda::why_no_device();
   if (c.devices > 0) {
     c.device = kernels::cuda::device_name();
-    c.driver = kernels::cuda::driver_version();
     c.paths = training::cuda_paths();
   }
 #else
@@ -94,7 +96,14 @@ Cuda find_cuda() {
 
 // What keeps a GPU that is there from being used.
 void add_cuda_problems(const Cuda& c, std::vector<Problem>& problems) {
-  if (c.devices == 0) return;
+  if (c.devices == 0) {
+    // A machine without a driver is one without a GPU, or the driver is its owner's first concern.
+    if (!c.driver.empty())
+      problems.push_back({"there is a CUDA driver, but no GPU to be used: " + c.missing,
+                          "update the driver if it is older than this build; otherwise nvidia-smi "
+                          "says what it sees, and CUDA_VISIBLE_DEVICES may hide it"});
+    return;
+  }
   if (!c.built) {
     problems.push_back({"there is a GPU, but this build has no CUDA kernels",
                         "put nvcc on PATH and rebuild: make clean build"});
@@ -162,7 +171,7 @@ std::string data_text(const Findings& f) {
 std::string cuda_text(const Cuda& c) {
   std::string text = c.built ? fmt::format("kernels for {}", c.architectures)
                              : "no kernels in this build (-DNRU_CUDA=ON, with nvcc on PATH)";
-  text += c.devices == 0 ? "; no GPU"
+  text += c.devices == 0 ? "; no GPU" + (c.missing.empty() ? "" : fmt::format(" ({})", c.missing))
           : c.built      ? fmt::format("; {} (driver for CUDA {}{})", c.device, c.driver,
                                   c.devices > 1 ? fmt::format(", {} GPUs", c.devices) : "")
                          : fmt::format("; {} GPU(s)", c.devices);

@@ -196,7 +196,10 @@ class CudaUpdater : public Updater {
   static Key key_of(const BatchShape& shape) {
     return {shape.steps, shape.rows, shape.loss_from, shape.weighted, shape.carry};
   }
+  // A batch's place is that of its key: a graph reads where it was recorded, and one place for all
+  // would move when a larger batch comes.
   struct Recorded {
+    DeviceBatchMemory memory;
     cuda::Graph one, many;  // an update, kUpdatesPerGraph updates; recorded when first wanted
   };
 
@@ -225,28 +228,32 @@ class CudaUpdater : public Updater {
     const BatchShape shape = next_batch(i);
     baselines.push_back(shape.baseline);
     const auto [found, is_new] = graphs_.try_emplace(key_of(shape));
+    auto& [memory, one, many] = found->second;
+    if (!batches_) {
+      const cuda::Unrecorded unrecorded;
+      memory.upload(batch_, network_->stream());
+    }
     if (is_new) {
       // Kernels are loaded and memory is taken the first time, neither of which a recording likes.
       const auto turn = one_at_a_time();
       const cuda::Unrecorded unrecorded;
-      update(shape);
+      update(shape, memory);
       return 1;
     }
-    auto& [one, many] = found->second;
-    record(one, shape, 1);
+    record(one, memory, shape, 1);
     if (one.nodes() > kFewKernels || most < kUpdatesPerGraph || !followed(i, shape, baselines)) {
       one.launch();
       return 1;
     }
-    record(many, shape, kUpdatesPerGraph);
+    record(many, memory, shape, kUpdatesPerGraph);
     many.launch();
     return kUpdatesPerGraph;
   }
 
-  void record(cuda::Graph& graph, const BatchShape& shape, int updates) {
+  void record(cuda::Graph& graph, DeviceBatchMemory& memory, const BatchShape& shape, int updates) {
     if (graph.recorded()) return;
     graph = cuda::Graph(network_->stream(), [&] {
-      for (int u = 0; u < updates; ++u) update(shape);
+      for (int u = 0; u < updates; ++u) update(shape, memory);
     });
   }
 
@@ -264,13 +271,11 @@ class CudaUpdater : public Updater {
     return true;
   }
 
-  // The shape of batch i, which is uploaded where the device does not make it.
+  // The shape of batch i, which is made where the device does not make it.
   BatchShape next_batch(std::int64_t i) {
     const auto index = static_cast<std::uint64_t>(i);
     if (batches_) return task_->shape(tasks::Split::train, index);
-    const cuda::Unrecorded unrecorded;
     task_->make_batch(tasks::Split::train, index, batch_);
-    memory_.upload(batch_, network_->stream());
     return batch_.shape();
   }
 
@@ -284,9 +289,9 @@ class CudaUpdater : public Updater {
     return state_.get();
   }
 
-  // One whole update.
-  void update(const BatchShape& shape) {
-    const DeviceBatch batch = memory_.require(shape);
+  // One whole update, of the batch that is, or will be, in `memory`.
+  void update(const BatchShape& shape, DeviceBatchMemory& memory) {
+    const DeviceBatch batch = memory.require(shape);
     if (batches_) batches_->make(tasks::Split::train, log_.index(), batch, network_->stream());
     std::vector<const float*> initial;
     std::vector<float*> final;
@@ -327,7 +332,6 @@ class CudaUpdater : public Updater {
   cuda::UpdateLog log_;
   cuda::Buffer<float> m_, v_, v_max_, average_;
   std::unique_ptr<cuda::DeviceState> state_;  // of tasks that carry one
-  DeviceBatchMemory memory_;
   Batch batch_;
   std::map<Key, Recorded> graphs_;
   std::int64_t next_ = 0;
@@ -349,10 +353,10 @@ std::unique_ptr<Engine> make_cuda_engine(Model model, FlatParameters& parameters
   const int count = cuda::device_count();
   const int number = device.starts_with("cuda:") ? std::stoi(device.substr(5)) : 0;
   if (number >= count) {
-    throw Error(
-        fmt::format("device '{}' is not there: this machine has {} CUDA device{}; use {}device=cpu",
-                    device, count, count == 1 ? "" : "s",
-                    count > 0 ? fmt::format("cuda:0 .. cuda:{}, or ", count - 1) : ""));
+    throw Error(fmt::format(
+        "device '{}' is not there: this machine has {} CUDA device{}{}; use {}device=cpu", device,
+        count, count == 1 ? "" : "s", count == 0 ? fmt::format(" ({})", cuda::why_no_device()) : "",
+        count > 0 ? fmt::format("cuda:0 .. cuda:{}, or ", count - 1) : ""));
   }
   cuda::use_device(number);
   const cuda::Unrecorded unrecorded;

@@ -85,6 +85,20 @@ void expect_the_same(const NruShape& shape, const RunCase& run, int held_back = 
       });
 }
 
+// The shared memory of a CTA: what find_rows_shape() goes by.
+template <class T, bool kFast>
+constexpr int kSharedBytes = std::max({sizeof(float) * RowForward<T, kFast>::kSpace +
+                                           sizeof(typename RowForward<T, kFast>::Shared),
+                                       sizeof(float) * RowBackward<T, kFast, false>::kSpace +
+                                           sizeof(typename RowBackward<T, kFast, false>::Shared),
+                                       sizeof(float) * RowBackward<T, kFast, true>::kSpace +
+                                           sizeof(typename RowBackward<T, kFast, true>::Shared)});
+static_assert(kSharedBytes<SmallRows, true> == kRowsShapes[0].shared_bytes);
+static_assert(kSharedBytes<SmallRows, false> == kRowsShapes[0].shared_bytes);
+static_assert(kSharedBytes<WideRows, true> == kRowsShapes[1].shared_bytes);
+static_assert(kSharedBytes<WideRows, false> == kRowsShapes[1].shared_bytes);
+static_assert(kSharedBytes<LargeRows, false> == kRowsShapes[2].shared_bytes);
+
 NruShape shape_of(int hidden, int memory, int heads, bool relu = false) {
   NruShape shape{.input = 2, .hidden = hidden, .memory = memory, .heads = heads};
   shape.relu_heads = relu;

@@ -45,6 +45,10 @@ class TaskCases {
     add("copy", 10, 100);
     add("copy", 1, 1000);
     add("copy", 10, 70, {{"first_lag", std::int64_t{7}}, {"first_updates", std::int64_t{3}}});
+    add("copy", 10, 57,
+        {{"reset_every", std::int64_t{4}},
+         {"first_reset_every", std::int64_t{2}},
+         {"first_updates", std::int64_t{3}}});
     for (const bool per_row : {false, true}) {
       for (const int rows : {1, 10, 67}) add("copy-variable", rows, 100, {{"per_row", per_row}});
       add("copy-variable", 9, 30, {{"per_row", per_row}, {"lag_min", std::int64_t{29}}});
@@ -66,6 +70,10 @@ class TaskCases {
         add("char-lm", lanes, 0, {{"text", (files_ / "text").string()}, {"window", window}});
       }
     }
+    add("char-lm", 5, 0,
+        {{"text", (files_ / "text").string()},
+         {"window", std::int64_t{10}},
+         {"reset_every", std::int64_t{2}}});
   }
 
   // Calls `see(task, split, index)` for every batch, with a trace of what it is.

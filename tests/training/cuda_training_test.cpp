@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <thread>
 
 #include "../support/needs_cuda.h"
@@ -51,6 +52,8 @@ std::vector<Case> cases() {
   add("groups", {"task=copy", "lag=5", "task_options.reset_every=4"});
   add("memory_carried",
       {"task=copy", "lag=5", "task_options.reset_every=4", "task_options.carry=memory"});
+  add("groups_grow", {"task=copy", "lag=5", "task_options.reset_every=4",
+                      "task_options.first_reset_every=2", "task_options.first_updates=3"});
   add("random_labels", {"task=copy", "lag=5", "task_options.labels=random_all"});
   add("first_lag",
       {"task=copy", "lag=9", "task_options.first_lag=5", "task_options.first_updates=3"});
@@ -65,6 +68,7 @@ std::vector<Case> cases() {
   add("anneal", {"task=copy", "lag=5", "updates=6", "anneal=0.8"});
   add("average", {"task=copy", "lag=5", "average=0.8"});
   all.push_back({"text", "nru", {}, true});
+  all.push_back({"text_reset", "nru", {"task_options.reset_every=2"}, true});
   all.push_back({"text_lstm", "lstm", {}, true});
   all.push_back({"text_one_hot", "gru", {"task_options.embedding=0"}, true});
   return all;
@@ -201,6 +205,75 @@ TEST(CudaRuns, MoveToTheDeviceAndBack) {
   RunConfig stayed = config(12);
   stayed.out += "-stayed";
   EXPECT_NEAR(*back.final.test->loss, *finish(stayed).result.final.test->loss, 1e-3);
+}
+
+// Graphs of twenty updates against those of one: a run that is looked at every seven has no others.
+TEST(CudaRuns, UpdatesThatShareAGraphAreThoseOfGraphsOfTheirOwn) {
+  NRU_NEEDS_CUDA_DEVICE();
+  const test::TempDir directory;
+  const std::vector<std::vector<std::string>> tasks{
+      {"task=copy", "task_options.labels=random_all", "cell.write_limit=0.05", "average=0.9"},
+      {"task=copy", "task_options.reset_every=1000"},
+      {"task=denoise"}};
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    const auto values = [&](const std::string& every) {
+      const auto out = directory / (std::to_string(i) + "-every-" + every);
+      std::vector<std::string> sets{"lag=12",
+                                    "batch_size=3",
+                                    "updates=130",
+                                    "log_every=130",
+                                    "evaluate_every=130",
+                                    "checkpoint_every=" + every,
+                                    "out=" + out.string()};
+      sets.insert(sets.end(), tasks[i].begin(), tasks[i].end());
+      const RunConfig config = on_cuda(config_of({{"cell", "nru"}}, sets));
+      EXPECT_EQ(finish(config).result.updates, 130);
+      Network network(config);
+      load_weights(out / "checkpoint.safetensors", network.parameters);
+      return values_of(network.parameters);
+    };
+    EXPECT_EQ(values("100"), values("7")) << i;
+  }
+}
+
+// Numbers to classify whose batches the host makes, in lengths that come and go: a graph is
+// replayed after batches that need more room than the one it was recorded with.
+class LengthsThatChange : public tasks::Task {
+ public:
+  int input_size() const override { return 3; }
+  int output_size() const override { return 2; }
+  std::int64_t evaluation_batches(tasks::Split) const override { return 1; }
+  void make_batch(tasks::Split, std::uint64_t index, tasks::Batch& batch) const override {
+    constexpr int kSteps[] = {4, 4, 8, 4, 8, 8, 5, 4, 5, 8, 5};
+    batch = {};
+    batch.steps = kSteps[index % std::size(kSteps)];
+    batch.rows = 2;
+    for (int i = 0; i < batch.steps * batch.rows; ++i) {
+      batch.targets.push_back((i + static_cast<int>(index)) % 3 == 0);
+      for (int j = 0; j < input_size(); ++j)
+        batch.dense.push_back(0.1f * static_cast<float>((7 * i + 3 * j + 5 * index) % 11));
+    }
+  }
+  tasks::Score score(const tasks::Batch&, std::span<const std::int32_t>) const override {
+    return {};
+  }
+};
+
+TEST(CudaRuns, TheHostsBatchesMayChangeTheirLengths) {
+  NRU_NEEDS_CUDA_DEVICE();
+  const LengthsThatChange task;
+  std::vector<UpdateOutcome> outcomes[2];
+  for (const bool device : {false, true}) {
+    const RunConfig config = config_of({{"cell", "nru"}}, {"task=brittle"});
+    Network network(device ? on_cuda(config) : config);
+    Optimizer optimizer(network.adam(), network.config.clip_norm, 1, network.parameters);
+    const auto updater = network.engine->make_updater(task, network.parameters, optimizer);
+    for (int i = 0; i < 22; ++i) updater->run(i, 1, outcomes[device]);
+  }
+  ASSERT_EQ(outcomes[0].size(), 22);
+  ASSERT_EQ(outcomes[1].size(), 22);
+  for (std::size_t i = 0; i < outcomes[0].size(); ++i)
+    EXPECT_NEAR(outcomes[1][i].step.loss, outcomes[0][i].step.loss, 1e-3) << i;
 }
 
 // Threads that allocate, record graphs of many shapes, evaluate and end at different times.

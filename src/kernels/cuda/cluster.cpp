@@ -3,8 +3,6 @@
 
 #include <any>
 
-#include "kernels/cuda/check.h"
-
 namespace nru::kernels::cuda {
 namespace {
 
@@ -47,20 +45,6 @@ const PersistentDesignEntry entry(
      }});
 
 }  // namespace
-
-DeviceLimits device_limits() {
-  DeviceLimits limits;
-  int device = 0;
-  if (cudaGetDevice(&device) != cudaSuccess ||
-      cudaDeviceGetAttribute(&limits.major, cudaDevAttrComputeCapabilityMajor, device) !=
-          cudaSuccess ||
-      cudaDeviceGetAttribute(&limits.shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin,
-                             device) != cudaSuccess) {
-    cudaGetLastError();  // is not the next call's
-    return {};
-  }
-  return limits;
-}
 
 ClusterForward cluster_call(const Program<float>& program, const NruShape& shape,
                             const PersistentForward& call) {

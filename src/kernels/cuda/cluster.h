@@ -13,16 +13,12 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/cuda/device.h"
 #include "kernels/cuda/nru_write.h"
 #include "kernels/cuda/persistent.h"
 #include "kernels/nru.h"
 
 namespace nru::kernels::cuda {
-
-struct DeviceLimits {
-  int major = 0, shared_bytes = 0;  // compute capability; of a CTA
-};
-DeviceLimits device_limits();  // of the current device; zeros where there is none
 
 inline constexpr int kClusterCtas = 4;  // each needs a share of h and of m
 

@@ -260,6 +260,8 @@ __global__ void __launch_bounds__(kClusterThreads, 1)
   extern __shared__ __align__(16) unsigned char memory[];
   after_previous();
   BackwardCta<T>(b, *reinterpret_cast<BackwardShared<T>*>(memory)).run();
+#elif defined(__CUDA_ARCH__)
+  __trap();  // no code for this GPU, and garbage if chosen nevertheless: stop instead
 #endif
 }
 

@@ -69,6 +69,10 @@ class Recording {
   }
 };
 
+std::string version_text(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
 }  // namespace
 
 Unrecorded::Unrecorded() {
@@ -80,6 +84,7 @@ Unrecorded::~Unrecorded() {
 }
 
 void fail(const std::string& what, cudaError_t error) {
+  cudaGetLastError();  // told here: it is not for the next check_launch(), of another kernel
   throw Error("CUDA: " + what + ": " + cudaGetErrorString(error) + " (" + cudaGetErrorName(error) +
               ")");
 }
@@ -89,6 +94,19 @@ int device_count() {
   if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
   cudaGetLastError();  // a machine without a driver is no error here
   return 0;
+}
+
+std::string why_no_device() {
+  int count = 0, runtime = 0;
+  cudaError_t error = cudaGetDeviceCount(&count);
+  if (error == cudaSuccess && count > 0) return "";
+  cudaGetLastError();
+  check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
+  const std::string driver = driver_version(), build = version_text(runtime);
+  if (driver.empty()) return "there is no driver that this build for CUDA " + build + " could load";
+  if (error == cudaSuccess) error = cudaErrorNoDevice;
+  return std::string(cudaGetErrorString(error)) + "; the driver is for CUDA " + driver +
+         ", this build for " + build;
 }
 
 void use_device(int number) { check(cudaSetDevice(number), "choosing the device"); }
@@ -106,7 +124,7 @@ const char* built_architectures() { return NRU_CUDA_ARCHITECTURES; }
 std::string driver_version() {
   int version = 0;
   check(cudaDriverGetVersion(&version), "cudaDriverGetVersion");
-  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+  return version > 0 ? version_text(version) : "";
 }
 
 void wait(StreamHandle stream) {

@@ -21,12 +21,23 @@ class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-int device_count();           // 0 where there is no GPU, or no driver
+int device_count();  // 0 where there is no GPU, or no driver that serves this build
+// Why that is 0: what CUDA says, and of which versions driver and build are. Empty where it is not.
+std::string why_no_device();
 void use_device(int number);  // for what this thread does from here on
 std::string device_name();    // of the current device, such as "NVIDIA H200"
 // Those that the kernels were compiled for, such as "80-real, 90"; without "-real" later ones too.
 const char* built_architectures();
-std::string driver_version();  // the CUDA version that the driver supports, such as "13.0"
+// The CUDA version that the driver supports, such as "13.0"; empty where none can be loaded.
+std::string driver_version();
+
+struct DeviceLimits {
+  int major = 0;            // compute capability
+  int shared_bytes = 0;     // of a CTA, at most
+  int multiprocessors = 0;  // 132 on an H200
+};
+// Of the current device; zeros where there is none. Each device is asked once.
+DeviceLimits device_limits();
 
 void wait(StreamHandle stream);  // until all work of the stream is done
 // The same for work that takes long, by a thread that is not Unrecorded (below): it is so for each

@@ -25,6 +25,7 @@ template <class Row, class Call>
 void launch_row(const char* name, const Call& call, cudaStream_t stream) {
   const int threads = eurnn_threads(call.w.n);
   const std::size_t bytes = sizeof(float) * Row::kPlanes * 2 * threads;
+  static_assert(sizeof(float) * Row::kPlanes * kEurnnUnits <= 48 * 1024, "every GPU has so much");
   launch(name, call.batch, call.w.n, eurnn_rows_kernel<Row, Call>,
          {dim3(call.batch), dim3(threads), bytes}, stream, call);
 }

@@ -6,29 +6,19 @@
 namespace nru::kernels::cuda {
 namespace {
 
-struct Fit {
-  const GroupsTile* tile = nullptr;
-  std::size_t shared_bytes = 0;
-};
-
-// The first tile that takes the cell and has all CTAs of the batch on the GPU at once.
-Fit find_tile(const NruShape& shape, int batch) {
+// Of the tiles there are, on the current device.
+GroupsFit find_tile(const NruShape& shape, int batch) {
   static const std::vector<GroupsTile> tiles = [] {
     std::vector<GroupsTile> all = linear_groups_tiles();
     for (const GroupsTile& tile : relu_groups_tiles()) all.push_back(tile);
     return all;
   }();
-  for (const GroupsTile& tile : tiles) {
-    if (!tile.holds(shape)) continue;
-    const std::size_t bytes = tile.shared_bytes(shape);
-    if (groups_of(batch) * kGroupCtas <= tile.resident(bytes)) return {&tile, bytes};
-  }
-  return {};
+  return find_groups_tile(tiles, shape, batch, device_limits());
 }
 
 class GroupsKernels : public Persistent {
  public:
-  GroupsKernels(const Program<float>& program, const NruShape& shape, const Fit& fit)
+  GroupsKernels(const Program<float>& program, const NruShape& shape, const GroupsFit& fit)
       : program_(program), shape_(shape), fit_(fit) {}
 
   void forward(const PersistentForward& call, cudaStream_t stream) override {
@@ -47,18 +37,29 @@ class GroupsKernels : public Persistent {
 
   const Program<float>& program_;
   NruShape shape_;
-  Fit fit_;
+  GroupsFit fit_;
 };
 
 const PersistentDesignEntry entry(
     {"groups", 20, false,
      [](const Program<float>& program, int batch) -> std::unique_ptr<Persistent> {
        const NruShape* shape = std::any_cast<NruShape>(&program.shape);
-       const Fit fit = shape ? find_tile(*shape, batch) : Fit{};
+       const GroupsFit fit = shape ? find_tile(*shape, batch) : GroupsFit{};
        return fit.tile ? std::make_unique<GroupsKernels>(program, *shape, fit) : nullptr;
      }});
 
 }  // namespace
+
+GroupsFit find_groups_tile(const std::vector<GroupsTile>& tiles, const NruShape& shape, int batch,
+                           const DeviceLimits& limits) {
+  if (limits.major < 9) return {};
+  for (const GroupsTile& tile : tiles) {
+    if (!tile.holds(shape)) continue;
+    const std::size_t bytes = tile.shared_bytes(shape);
+    if (groups_of(batch) * kGroupCtas <= tile.resident(bytes)) return {&tile, bytes};
+  }
+  return {};
+}
 
 bool GroupsTile::holds(const NruShape& s) const {
   if (!s.plain() || s.write_limit > 0 || s.relu_heads != relu) return false;

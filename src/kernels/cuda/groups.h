@@ -48,4 +48,13 @@ struct GroupsTile {
 std::vector<GroupsTile> linear_groups_tiles();
 std::vector<GroupsTile> relu_groups_tiles();
 
+struct GroupsFit {
+  const GroupsTile* tile = nullptr;
+  std::size_t shared_bytes = 0;
+};
+// The first of the tiles that takes the cell and has all CTAs of the batch on the GPU at once; none
+// below compute capability 9, for which the kernels have no code.
+GroupsFit find_groups_tile(const std::vector<GroupsTile>& tiles, const NruShape& shape, int batch,
+                           const DeviceLimits& limits);
+
 }  // namespace nru::kernels::cuda

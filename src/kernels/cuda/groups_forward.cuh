@@ -179,6 +179,8 @@ __global__ void __launch_bounds__(kGroupThreads, 1)
 #if __CUDA_ARCH__ >= 900
   extern __shared__ float4 memory[];
   groups_forward_cta<T>(f, reinterpret_cast<float*>(memory));
+#elif defined(__CUDA_ARCH__)
+  __trap();  // no code for this GPU, and garbage if chosen nevertheless: stop instead
 #endif
 }
 

@@ -93,21 +93,20 @@ __device__ inline void store_largest(unsigned bits, unsigned* to) {
 
 #endif
 
-// How many CTAs of a kernel the current device holds at once.
+// How many CTAs of a kernel, each with so much shared memory, the current device holds at once.
 template <class Call>
 int resident_ctas(void (*kernel)(Call), std::size_t shared_bytes) {
-  int device = 0, processors = 0, each = 0;
+  std::size_t most = 0;
+  int each = 0;
   const auto ok = [](cudaError_t error) {
     if (error != cudaSuccess) cudaGetLastError();  // is not the next call's
     return error == cudaSuccess;
   };
-  return ok(cudaGetDevice(&device)) &&
-                 ok(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device)) &&
-                 ok(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                         static_cast<int>(shared_bytes))) &&
+  return ok(allow_all_shared_memory(reinterpret_cast<const void*>(kernel), &most)) &&
+                 shared_bytes <= most &&
                  ok(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, kGroupThreads,
                                                                   shared_bytes))
-             ? processors * each
+             ? device_limits().multiprocessors * each
              : 0;
 }
 

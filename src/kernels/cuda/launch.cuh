@@ -31,16 +31,7 @@ __device__ inline void after_previous() {
 #endif
 }
 
-inline bool can_overlap() {
-  static const bool can = [] {
-    int device = 0, major = 0;
-    check(cudaGetDevice(&device), "cudaGetDevice");
-    check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
-          "cudaDeviceGetAttribute");
-    return major >= 9;
-  }();
-  return can;
-}
+inline bool can_overlap() { return device_limits().major >= 9; }
 
 struct LaunchShape {
   dim3 grid, block;
@@ -66,15 +57,11 @@ void launch(const char* name, long long rows, long long width, void (*kernel)(Pa
 }
 
 // A kernel needs leave for more shared memory than the default. What no CTA can hold is refused
-// here, with its name.
-inline void allow_shared_memory(const std::string& what, const void* kernel, std::size_t bytes) {
-  if (bytes <= 48 * 1024) return;
-  const cudaError_t error = cudaFuncSetAttribute(
-      kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
-  if (error == cudaSuccess) return;
-  cudaGetLastError();
-  fail(what + " needs " + std::to_string(bytes) + " bytes of shared memory, more than this GPU has",
-       error);
-}
+// here, with its name. For kernels of this folder.
+void allow_shared_memory(const std::string& what, const void* kernel, std::size_t bytes);
+// The leave is for all that a CTA of the current device has besides the kernel's own static part:
+// *bytes. Leave for what one launch needs could be too little for another thread's, which is on its
+// way.
+cudaError_t allow_all_shared_memory(const void* kernel, std::size_t* bytes);
 
 }  // namespace nru::kernels::cuda

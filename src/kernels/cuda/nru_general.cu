@@ -1,8 +1,6 @@
 // Launches the general form of the NRU's write: nru_general.cuh.
 #include "kernels/cuda/nru_general.cuh"
 
-#include "kernels/cuda/cluster.h"
-
 namespace nru::kernels::cuda {
 namespace {
 
@@ -25,7 +23,7 @@ void launch_general(const char* name, NruWriteKernel* stored, NruWriteKernel* fo
                     std::size_t bytes, const NruWriteSizes& s, const NruWriteRows& rows,
                     cudaStream_t stream) {
   const std::size_t all = bytes + general::stored_bytes(s);
-  static const auto limit = static_cast<std::size_t>(device_limits().shared_bytes);
+  const auto limit = static_cast<std::size_t>(device_limits().shared_bytes);
   if (all <= limit)
     launch_write(name, stored, all, s, rows, stream);
   else

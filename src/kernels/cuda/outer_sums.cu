@@ -3,6 +3,7 @@
 #include "kernels/cuda/outer_sums.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/math.cuh"
@@ -150,7 +151,9 @@ __global__ void __launch_bounds__(kThreads) outer_sums_kernel(const __grid_const
 }  // namespace
 
 void OuterGroup::add(const float* values, int values_ld, int columns, float* to, int to_ld) {
-  if (to) factor[factors++] = {values, values_ld, columns, to, to_ld};
+  if (!to) return;
+  if (factors == kMaxFactors) throw std::logic_error("an OuterGroup holds no more factors");
+  factor[factors++] = {values, values_ld, columns, to, to_ld};
 }
 
 int OuterGroup::columns() const {

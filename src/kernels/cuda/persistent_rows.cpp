@@ -11,16 +11,6 @@ constexpr int kMostRank = 32;              // p and q lie in the lanes of a warp
 // Rows take turns on the multiprocessors: a batch of many turns is faster step by step.
 constexpr int kMostRows = 1024;
 
-// Index of the smallest compiled shape that holds this one, or -1.
-int compiled_shape(const NruShape& shape) {
-  for (int i = 0; i < kRowsShapeCount; ++i) {
-    const RowsShape& c = kRowsShapes[i];
-    if (shape.hidden <= c.hidden && shape.memory <= c.memory && shape.head_outputs() <= c.heads)
-      return i;
-  }
-  return -1;
-}
-
 class Rows final : public Persistent {
  public:
   Rows(const Program<float>& program, const NruShape& shape, int compiled)
@@ -89,7 +79,7 @@ class Rows final : public Persistent {
 std::unique_ptr<Persistent> make(const Program<float>& program, int batch) {
   const auto* shape = std::any_cast<NruShape>(&program.shape);
   if (!shape || !shape->plain() || batch > kMostRows) return nullptr;
-  const int compiled = compiled_shape(*shape);
+  const int compiled = find_rows_shape(*shape, device_limits().shared_bytes);
   if (compiled < 0 || shape->rank() > kMostRank) return nullptr;
   return std::make_unique<Rows>(program, *shape, compiled);
 }
@@ -98,4 +88,14 @@ const PersistentDesignEntry entry(
     {.name = "rows", .order = 0, .lengths = true, .make = make, .state_limit = true});
 
 }  // namespace
+
+int find_rows_shape(const NruShape& shape, int shared_bytes) {
+  for (int i = 0; i < kRowsShapeCount; ++i) {
+    const RowsShape& c = kRowsShapes[i];
+    if (shape.hidden <= c.hidden && shape.memory <= c.memory && shape.head_outputs() <= c.heads)
+      return shared_bytes == 0 || c.shared_bytes <= shared_bytes ? i : -1;
+  }
+  return -1;
+}
+
 }  // namespace nru::kernels::cuda

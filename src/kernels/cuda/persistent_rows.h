@@ -54,9 +54,15 @@ struct RowsBackward : RowsCall {
 // The compiled shapes, smallest first: what is smaller than a shape is padded with zeros.
 struct RowsShape {
   int hidden, memory, heads;  // largest number of each; heads: head outputs
+  int shared_bytes;           // of a CTA, the larger of both passes
 };
-inline constexpr RowsShape kRowsShapes[] = {{80, 64, 80}, {128, 64, 80}, {128, 144, 128}};
+inline constexpr RowsShape kRowsShapes[] = {
+    {80, 64, 80, 1664}, {128, 64, 80, 88064}, {128, 144, 128, 150272}};
 inline constexpr int kRowsShapeCount = 3;
+
+// Index of the smallest shape that holds this one, or -1: there is none, or a CTA of the GPU has
+// not the shared memory for it. shared_bytes: what a CTA has; 0: no GPU yet, which refuses nothing.
+int find_rows_shape(const NruShape& shape, int shared_bytes);
 
 // `shape` is an index of kRowsShapes.
 void rows_forward(int shape, const RowsForward& call, cudaStream_t stream);

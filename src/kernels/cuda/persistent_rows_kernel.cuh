@@ -12,9 +12,18 @@ __global__ void __launch_bounds__(T::kThreads, 1) rows_kernel(const __grid_const
   Row::run(call, shared, reinterpret_cast<float*>(off_path));
 }
 
+// A tile's line of kRowsShapes.
+template <class T>
+constexpr RowsShape compiled_shape() {
+  for (const RowsShape& s : kRowsShapes)
+    if (s.hidden == T::kHidden && s.memory == T::kMemory && s.heads == T::kHeads) return s;
+  return {};
+}
+
 template <class Row, class T, class Call>
 void launch_rows(const char* name, const Call& call, cudaStream_t stream) {
   constexpr std::size_t kBytes = sizeof(float) * Row::kSpace;
+  static_assert(kBytes + sizeof(typename Row::Shared) <= compiled_shape<T>().shared_bytes);
   const auto kernel = rows_kernel<Row, T, Call>;
   allow_shared_memory(name, reinterpret_cast<const void*>(kernel), kBytes);
   launch(name, call.batch, call.hidden, kernel, {dim3(call.batch), dim3(T::kThreads), kBytes},

@@ -243,27 +243,11 @@ Tile tile() {
   return t;
 }
 
-int device_attribute(cudaDeviceAttr attribute) {
-  int device = 0, value = 0;
-  check(cudaGetDevice(&device), "cudaGetDevice");
-  check(cudaDeviceGetAttribute(&value, attribute, device), "cudaDeviceGetAttribute");
-  return value;
-}
-
-// Those that fit the device; the first one fits all that the library is built for.
-const std::vector<Tile>& usable_tiles() {
-  static const std::vector<Tile> tiles = [] {
-    std::vector<Tile> usable;
-    const auto limit =
-        static_cast<std::size_t>(device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
-    for (const Tile& t : {tile<1, 2, 4>(), tile<1, 4, 4>(), tile<2, 4, 3>(), tile<2, 8, 3>()}) {
-      if (!usable.empty() && t.bytes > limit) continue;
-      allow_shared_memory("product", reinterpret_cast<const void*>(t.kernel), t.bytes);
-      usable.push_back(t);
-    }
-    return usable;
-  }();
-  return tiles;
+// The first one fits all that the library is built for.
+const std::vector<Tile>& tiles() {
+  static const std::vector<Tile> all = {tile<1, 2, 4>(), tile<1, 4, 4>(), tile<2, 4, 3>(),
+                                        tile<2, 8, 3>()};
+  return all;
 }
 
 int ceil_divide(int a, int b) { return (a + b - 1) / b; }
@@ -302,11 +286,13 @@ __global__ void pack_kernel(const PackBlocks blocks) {
 // The tile whose CTAs take the fewest rounds over the multiprocessors, weighed by what a round
 // costs: the values that a CTA loads.
 void run_product(const Product& product, cudaStream_t stream) {
-  static const int multiprocessors = device_attribute(cudaDevAttrMultiProcessorCount);
+  const DeviceLimits limits = device_limits();
+  const int multiprocessors = std::max(1, limits.multiprocessors);  // none: the launch says why
   const int columns = product.columns();
   const Tile* best = nullptr;
   int least = 0;
-  for (const Tile& t : usable_tiles()) {
+  for (const Tile& t : tiles()) {
+    if (best && t.bytes > static_cast<std::size_t>(limits.shared_bytes)) continue;
     const int ctas = ceil_divide(product.rows, t.rows) * ceil_divide(columns, t.columns);
     const int cost = ceil_divide(ctas, multiprocessors) * (t.rows + t.columns);
     if (!best || cost < least) {
@@ -314,6 +300,7 @@ void run_product(const Product& product, cudaStream_t stream) {
       least = cost;
     }
   }
+  allow_shared_memory("product", reinterpret_cast<const void*>(best->kernel), best->bytes);
   const dim3 grid(ceil_divide(product.rows, best->rows), ceil_divide(columns, best->columns));
   launch("product", product.rows, columns, best->kernel, {grid, dim3(kThreads), best->bytes},
          stream, product, columns);

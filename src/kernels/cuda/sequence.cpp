@@ -24,6 +24,17 @@ void check_call(const SequenceInputs<float>& inputs) {
 
 }  // namespace
 
+void check_factors(const Program<float>& program) {
+  for (const auto& phase : program.phases) {
+    const std::size_t factors = phase.segments.size() + (phase.bias >= 0 ? 1 : 0);
+    if (factors <= OuterGroup::kMaxFactors) continue;
+    throw std::logic_error("the phase of \"" + program.parts[phase.part].name +
+                           "\" of the cell \"" + program.cell + "\" has " +
+                           std::to_string(factors) + " weights and biases, more than the " +
+                           std::to_string(OuterGroup::kMaxFactors) + " of an OuterGroup");
+  }
+}
+
 bool supports(const Program<float>& program) { return has_cell(program.cell); }
 
 Sequence::State::State(std::shared_ptr<const Program<float>> p, const SequenceOptions& o)
@@ -35,6 +46,7 @@ Sequence::State::State(std::shared_ptr<const Program<float>> p, const SequenceOp
       plan(plan_backward(*program)),
       ld(padded_widths(*program)),
       weights(*program, ld) {
+  check_factors(*program);
   const std::size_t parts = program->parts.size();
   for (std::size_t i = 0; i < parts; ++i) {
     if (program->parts[i].kind == PartKind::state) states.push_back(static_cast<int>(i));

@@ -21,6 +21,9 @@
 
 namespace nru::kernels::cuda {
 
+// Throws std::logic_error where a phase has more segments than its weight gradients have room for.
+void check_factors(const Program<float>& program);
+
 struct SequenceCall {
   const SequenceInputs<float>* inputs = nullptr;
   const SequenceOutputs<float>* outputs = nullptr;

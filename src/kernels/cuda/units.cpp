@@ -1,6 +1,6 @@
 #include "kernels/cuda/units.h"
 
-#include "kernels/cuda/cluster.h"
+#include "kernels/cuda/device.h"
 
 namespace nru::kernels::cuda {
 
