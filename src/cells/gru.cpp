@@ -53,7 +53,7 @@ const CellRegistrar registrar(cell_row<GRUImpl>({
                  "the reset gate acts behind the recurrent product, as in torch and cuDNN",
                  {}}},
     .sizes = hidden_sizes(82, 232, 750),
-    .authors_preset = {{"char-lm", {{"clip_norm", 5.0}}}},
+    .presets = {{"authors", {{"char-lm", {{"clip_norm", 5.0}}}}}},
 }));
 
 }  // namespace

@@ -64,7 +64,7 @@ const CellRegistrar registrar(cell_row<JANETImpl>({
         forget_options()),
     .sizes = hidden_sizes(101, 283, 930),
     .chrono = true,
-    .authors_preset = {{"char-lm", {{"clip_norm", 5.0}}}},
+    .presets = {{"authors", {{"char-lm", {{"clip_norm", 5.0}}}}}},
 }));
 
 }  // namespace

@@ -68,7 +68,7 @@ CellInfo row(const std::string& name, const std::string& summary, bool chrono) {
                         forget_options()),
       .sizes = hidden_sizes(70, 200, 630),
       .chrono = chrono,
-      .authors_preset = {{"char-lm", {{"clip_norm", 5.0}}}},
+      .presets = {{"authors", {{"char-lm", {{"clip_norm", 5.0}}}}}},
       .class_defaults = {{"peephole", false}},
   });
 }

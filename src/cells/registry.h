@@ -24,8 +24,9 @@ struct CellInfo {
       sizes;            // size class of the task -> options that differ from the defaults
   bool clip = true;     // false: the paper trains this cell without gradient clipping
   bool chrono = false;  // true: chrono_t_max defaults to the task's longest dependency
-  // Run keys of preset "authors", by "TASK@LAG", "TASK" or size class.
-  std::map<std::string, OptionMap> authors_preset = {};
+  // Settings by preset ("authors", "recommended"), then by "TASK@LAG" or "TASK"; any keys of a
+  // configuration.
+  std::map<std::string, std::map<std::string, OptionMap>> presets = {};
   // Defaults of the cell's class, nru::X and nru.X in Python, where they differ from `options`,
   // whose defaults are the paper's runs.
   OptionMap class_defaults = {};

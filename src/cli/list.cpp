@@ -135,9 +135,9 @@ std::string json_text(bool options) {
   return json.dump(2) + "\n";
 }
 
-std::string sizes_text(const OptionMap& sizes) {
+std::string settings_text(const OptionMap& settings) {
   std::vector<std::string> parts;
-  for (const auto& [key, value] : sizes) parts.push_back(key + "=" + to_string(value));
+  for (const auto& [key, value] : settings) parts.push_back(key + "=" + to_string(value));
   return fmt::format("{}", fmt::join(parts, " "));
 }
 
@@ -166,7 +166,7 @@ std::string all_sizes_text() {
   std::vector<std::vector<std::string>> rows;
   for (const CellInfo& cell : cells()) {
     for (const auto& [size_class, options] : sizes_of(cell))
-      rows.push_back({cell.name, size_class, sizes_text(options)});
+      rows.push_back({cell.name, size_class, settings_text(options)});
   }
   return "Sizes of the cells by the tasks' size class:\n" + align(rows, {}, "  ");
 }
@@ -195,27 +195,32 @@ std::string options_text(const std::string& title, const std::string& prefix,
   return title + " (key, default, meaning):\n" + align(rows, {}, "  ");
 }
 
+std::string presets_text(const CellInfo& cell) {
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& [preset, by_task] : cell.presets) {
+    for (const auto& [task, settings] : by_task)
+      rows.push_back({preset, "on " + task, settings_text(settings)});
+  }
+  return rows.empty() ? ""
+                      : "Presets besides the paper's (--preset NAME):\n" + align(rows, {}, "  ");
+}
+
 std::string cell_text(const CellInfo& cell) {
   std::string text = fmt::format("{}: {}\n", cell.name, cell.summary);
   std::vector<std::vector<std::string>> rows;
   for (const TaskInfo& info : tasks::tasks()) {
     const auto sizes = cell.sizes.find(info.size_class);
     rows.push_back({"on " + info.name, format_count(parameters_on(info, cell)) + " parameters",
-                    sizes == cell.sizes.end() ? "" : sizes_text(sizes->second)});
+                    sizes == cell.sizes.end() ? "" : settings_text(sizes->second)});
   }
   text += align(rows, {}, "  ");
-  return text + options_text("Options of cell " + cell.name, "cell.", cell.options);
+  return text + presets_text(cell) +
+         options_text("Options of cell " + cell.name, "cell.", cell.options);
 }
 
 std::string task_text(const TaskInfo& info) {
   return fmt::format("{}: {}\n", info.name, info.summary) +
          options_text("Options of task " + info.name, "task_options.", info.options);
-}
-
-std::string settings_text(const OptionMap& settings) {
-  std::vector<std::string> parts;
-  for (const auto& [key, value] : settings) parts.push_back(key + " = " + to_string(value));
-  return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 std::string experiment_text(const experiments::Experiment& experiment) {

@@ -126,6 +126,7 @@ void add_train(CLI::App& app, Invocation& invocation) {
 
 Examples:
   nru train --task copy --cell nru
+  nru train --task copy --cell nru --preset recommended   what did best here, not the paper's
   nru train --task copy --cell nru --preset authors --stop-when-solved
   nru train --task copy --cell nru --set cell.memory_size=100 --set clip_norm=0.5 --out runs/m100
   nru train --resume --out runs/m100                      go on where it stopped

@@ -71,7 +71,12 @@ void report(const TrainArguments& arguments, const Trainer& trainer, const RunCo
 
 std::string divergence(const Trainer& trainer, const RunConfig& config, const std::string& why) {
   std::string text = fmt::format("training diverged: {}; try ", why);
-  if (config.preset != "authors") text += "--preset authors, ";
+  const auto presets = training::cell_defaults(config.cell).presets;
+  for (const auto& [preset, by_task] : presets) {
+    const bool has_this = by_task.contains(config.task) ||
+                          by_task.contains(fmt::format("{}@{}", config.task, config.lag));
+    if (has_this && preset != config.preset) text += fmt::format("--preset {}, ", preset);
+  }
   if (!config.recover) text += "--set recover=true, ";
   text += fmt::format("--set clip_norm={} or a smaller learning_rate than {}",
                       config.clip_norm > 0 ? config.clip_norm / 2 : 1.0, config.learning_rate);

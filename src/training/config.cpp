@@ -129,7 +129,7 @@ void overlay(GivenValues& base, const GivenValues& over) {
     base.erase("lag");
   }
   if (replaces("preset")) {
-    for (const char* key : {"learning_rate", "clip_norm", "amsgrad"}) base.erase(key);
+    for (const char* key : kPresetKeys) base.erase(key);
   }
   if (is_positive(over, "updates")) base.erase("epochs");
   if (is_positive(over, "epochs")) base.erase("updates");
@@ -203,27 +203,48 @@ OptionMap task_run_defaults(const tasks::RunDefaults& defaults) {
           {"amsgrad", defaults.amsgrad}};
 }
 
-OptionMap authors_settings(const CellDefaults& cell, const tasks::TaskInfo& task,
-                           std::int64_t lag) {
-  for (const std::string& name :
-       {fmt::format("{}@{}", task.name, lag), task.name, task.size_class}) {
-    const auto found = cell.authors_preset.find(name);
-    if (found != cell.authors_preset.end()) return found->second;
+// The authors did nothing special in most of their runs; what nobody has tried cannot be
+// recommended.
+OptionMap preset_settings(const std::string& preset, std::int64_t lag, const CellDefaults& cell,
+                          const tasks::TaskInfo& task) {
+  if (const auto by_task = cell.presets.find(preset); by_task != cell.presets.end()) {
+    for (const std::string& name : {fmt::format("{}@{}", task.name, lag), task.name}) {
+      const auto found = by_task->second.find(name);
+      if (found != by_task->second.end()) return found->second;
+    }
+  }
+  if (preset == "recommended") {
+    throw Error(fmt::format(
+        "preset 'recommended' has no settings for cell {} on task {}; choose paper or authors",
+        cell.name, task.name));
   }
   return {};
 }
 
-// Every run key: defaults of the task, the cell and the preset under what was given.
-OptionMap layered_run_keys(const OptionMap& given, const CellDefaults& cell,
-                           const tasks::TaskInfo& task) {
+// Those under `prefix`, without it; with an empty prefix, the run keys.
+OptionMap part_of(const OptionMap& settings, std::string_view prefix) {
+  OptionMap part;
+  for (const auto& [key, value] : settings) {
+    const bool is_run_key = !key.starts_with(kCellPrefix) && !key.starts_with(kTaskPrefix);
+    if (prefix.empty() ? is_run_key : key.starts_with(prefix))
+      part[key.substr(prefix.size())] = value;
+  }
+  return part;
+}
+
+// Every run key, as long as nobody gives one.
+OptionMap default_run_keys(const CellDefaults& cell, const tasks::TaskInfo& task) {
   OptionMap run = resolve_options(run_keys(), {}, "the run");
   overlay(run, task_run_defaults(task.defaults));
   if (!cell.clip) run["clip_norm"] = 0.0;
-  OptionMap preset_and_lag = run;
-  overlay(preset_and_lag, given);
-  if (get<std::string>(preset_and_lag, "preset") == "authors") {
-    overlay(run, authors_settings(cell, task, get<std::int64_t>(preset_and_lag, "lag")));
-  }
+  return run;
+}
+
+// Every run key: the defaults, the preset and what was given, each on top of the one before.
+OptionMap layered_run_keys(const OptionMap& given, const OptionMap& preset,
+                           const CellDefaults& cell, const tasks::TaskInfo& task) {
+  OptionMap run = default_run_keys(cell, task);
+  overlay(run, part_of(preset, ""));
   const auto positive = [&](const char* key) {
     return given.contains(key) && get<std::int64_t>(given, key) > 0;
   };
@@ -315,15 +336,23 @@ RunConfig resolve_config(const ConfigSources& sources, const CellLookup& find_ce
   const std::string cell_name = required_name(given, kCellName, "cell");
   const CellDefaults cell = located(given, kCellName, [&] { return find_cell(cell_name); });
 
-  const OptionMap run = layered_run_keys(checked_run_keys(given, cell, task), cell, task);
+  const OptionMap run_given = checked_run_keys(given, cell, task);
+  OptionMap known = default_run_keys(cell, task);  // but for what the preset will say
+  overlay(known, run_given);
+  const OptionMap preset = located(given, "preset", [&] {
+    return preset_settings(get<std::string>(known, "preset"), get<std::int64_t>(known, "lag"), cell,
+                           task);
+  });
+  const OptionMap run = layered_run_keys(run_given, preset, cell, task);
   check_ranges(run, given);
   RunConfig config = from_run_keys(run);
 
   check_combinations(config, given, task);
 
   const std::string task_owner = "task " + task.name;
-  config.task_options = resolve_options(
-      task.options, checked_part(given, kTaskPrefix, task.options, task_owner), task_owner);
+  config.task_options = part_of(preset, kTaskPrefix);
+  overlay(config.task_options, checked_part(given, kTaskPrefix, task.options, task_owner));
+  config.task_options = resolve_options(task.options, config.task_options, task_owner);
 
   const std::string cell_owner = "cell " + cell.name;
   const auto sizes = cell.sizes_by_class.find(task.size_class);
@@ -331,6 +360,7 @@ RunConfig resolve_config(const ConfigSources& sources, const CellLookup& find_ce
   if (cell.chrono) {
     config.cell_options["chrono_t_max"] = std::int64_t{task.chrono_t_max(task_settings(config))};
   }
+  overlay(config.cell_options, part_of(preset, kCellPrefix));
   overlay(config.cell_options, checked_part(given, kCellPrefix, cell.options, cell_owner));
   config.cell_options = resolve_options(cell.options, config.cell_options, cell_owner);
   check_text(config, given);

@@ -2,14 +2,14 @@
 // which every value is known, and back to the config.toml that repeats the run.
 //
 // The first of these that has a value for a key wins: flags, `--set` (the last of a key), the file,
-// the preset's settings for this cell and task, the cell's own (its sizes for the task's class),
-// the task's, the general defaults. Which keys exist comes from the tables of tasks and cells; the
-// latter is passed in as plain data (CellLookup), so that nothing here needs torch.
+// the preset's settings for this cell and task (any key), the cell's own (its sizes for the task's
+// class), the task's, the general defaults. Which keys exist comes from the tables of tasks and
+// cells; the latter is passed in as plain data (CellLookup), so that nothing here needs torch.
 //
 // Options belong to what they were written for: where a flag or `--set` names another cell (task,
-// preset) than the file, the file's cell.* (task_options.* and lag; learning_rate, clip_norm and
-// amsgrad) are dropped with it, and cell.chrono_t_max with the lag it follows. `updates` and
-// `epochs` replace each other in the same way.
+// preset) than the file, the file's cell.* (task_options.* and lag; kPresetKeys) are dropped with
+// it, and cell.chrono_t_max with the lag it follows. `updates` and `epochs` replace each other in
+// the same way.
 //
 // In TOML a name cannot be both a string and a table. `cell = "nru"` stands alone; with options it
 // is
@@ -41,10 +41,15 @@ struct CellDefaults {
       sizes_by_class;   // TaskInfo::size_class -> cell options that differ from the specs
   bool clip = true;     // false: no gradient clipping unless asked for
   bool chrono = false;  // true: chrono_t_max defaults to the task's longest dependency
-  // Run keys (clip_norm, amsgrad, ...) of preset "authors". Looked up as "TASK@LAG", "TASK", then
-  // size class: the authors' settings of a cell differ between the lags of one task.
-  std::map<std::string, OptionMap> authors_preset;
+  // Settings by preset, then by "TASK@LAG" or "TASK": the authors' of a cell differ between the
+  // lags of one task. Keys as in `nru train --set`, all of them of kPresetKeys.
+  std::map<std::string, std::map<std::string, OptionMap>> presets;
 };
+
+// Every key that some preset sets: what goes when another preset is named.
+inline constexpr const char* kPresetKeys[] = {
+    "learning_rate", "clip_norm",        "clip_state",          "amsgrad", "anneal", "average",
+    "cell.overflow", "cell.write_limit", "task_options.dropout"};
 
 // Gives the cell of that name, or throws nru::Error with the nearest name.
 using CellLookup = std::function<CellDefaults(const std::string& name)>;
@@ -52,7 +57,7 @@ using CellLookup = std::function<CellDefaults(const std::string& name)>;
 struct RunConfig {
   std::string task;
   std::string cell;
-  std::string preset = "paper";  // paper | authors
+  std::string preset = "paper";  // paper | authors | recommended
   std::int64_t seed = 1;
   std::int64_t updates = 0;  // exactly one of updates and epochs is positive
   std::int64_t epochs = 0;

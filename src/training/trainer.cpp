@@ -57,7 +57,7 @@ RunDirectory open_directory(const RunConfig& config, bool resume) {
 
 CellDefaults cell_defaults(const std::string& name) {
   const CellInfo& info = find_cell(name);
-  return {info.name, info.options, info.sizes, info.clip, info.chrono, info.authors_preset};
+  return {info.name, info.options, info.sizes, info.clip, info.chrono, info.presets};
 }
 
 Setup::Setup(const RunConfig& c)

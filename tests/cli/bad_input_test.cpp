@@ -55,7 +55,7 @@ TEST(BadInput, IsRefusedBeforeAnythingIsMade) {
       {{"--updates", "0"}, {"updates"}},
       {{"--threads", "100000"}, {"threads 100000 is not possible", "0 for all cores"}},
       {{"--backend", "fast"}, {"'fast'; choose fused or reference"}},
-      {{"--preset", "mine"}, {"'mine'; choose paper or authors"}},
+      {{"--preset", "mine"}, {"'mine'; choose paper or authors or recommended"}},
       {{"--device", "gpu"}, {"device 'gpu' is not known; choose cpu"}},
       {{"--device", "cuda:99"}, {"'cuda:99'", "device=cpu"}},
       {{"--set", "cell.combine=max"}, {"'max'; choose mean or sum"}},

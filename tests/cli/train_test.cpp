@@ -126,7 +126,7 @@ TEST(Train, DivergenceIsExitCodeThreeAndKeepsTheLastGoodCheckpoint) {
   EXPECT_EQ(finished.code, 3) << finished.err;
   EXPECT_EQ(lines_in(finished.err), 1) << finished.err;
   EXPECT_THAT(finished.err, AllOf(StartsWith("nru: training diverged: "), HasSubstr("update "),
-                                  HasSubstr("try --preset authors"), HasSubstr("clip_norm"),
+                                  HasSubstr("try --preset recommended"), HasSubstr("clip_norm"),
                                   HasSubstr(out + "/checkpoint.safetensors")));
   const auto result = json_file(out + "/result.json");
   EXPECT_EQ(result.at("status"), "diverged");

@@ -104,8 +104,7 @@ TEST(List, JsonHasTheDocumentedForm) {
 TEST(List, ShowsAnExperiment) {
   const Finished finished = nru({"list", "memory-size"});
   EXPECT_EQ(finished.code, 0);
-  for (const char* part :
-       {"lag = 100", "cell.memory_size = 144", "claim", "nru reproduce memory-size"})
+  for (const char* part : {"lag=100", "cell.memory_size=144", "claim", "nru reproduce memory-size"})
     EXPECT_THAT(finished.out, HasSubstr(part));
   EXPECT_EQ(parse_json(nru({"list", "memory-size", "--json"}).out).at(0).at("name"), "memory-size");
 }
@@ -119,6 +118,7 @@ TEST(List, JsonHasEveryKeyOnDemand) {
 TEST(List, ShowsTheOptionsOfACellAndATask) {
   EXPECT_THAT(nru({"list", "nru"}).out,
               AllOf(HasSubstr("cell.memory_size"), HasSubstr("23,569 parameters"),
+                    ::testing::ContainsRegex("recommended +on char-lm +anneal=0.5 average=0.999"),
                     Not(HasSubstr("peephole"))));
   EXPECT_THAT(nru({"list", "copy"}).out, HasSubstr("task_options.evaluation_batches"));
   EXPECT_THAT(nru({"list", "--options"}).out,

@@ -27,8 +27,11 @@ CellDefaults toy_nru() {
                   {"scale", 1.0, "a number", {}},
                   {"note", std::string(""), "free text", {}}};
   cell.sizes_by_class["copy"] = {{"hidden_size", std::int64_t{80}}};
-  cell.authors_preset["copy@100"] = {{"clip_norm", 0.5}, {"amsgrad", true}};
-  cell.authors_preset["copy"] = {{"clip_norm", 0.75}};
+  cell.presets["authors"]["copy@100"] = {{"clip_norm", 0.5}, {"amsgrad", true}};
+  cell.presets["authors"]["copy"] = {{"clip_norm", 0.75}};
+  cell.presets["recommended"]["copy"] = {{"anneal", 0.5},
+                                         {"cell.heads", std::int64_t{2}},
+                                         {"task_options.first_updates", std::int64_t{7}}};
   return cell;
 }
 
@@ -164,6 +167,24 @@ TEST_F(Config, PresetAndCellDecideTheOptimiser) {
   EXPECT_EQ(resolve(kCopyNru, {"clip_norm=3"}, {{"cell", "goru"}}).clip_norm, 3.0);
 }
 
+TEST_F(Config, APresetMaySayAnythingOfCellAndTask) {
+  const RunConfig config = resolve(kCopyNru, {"preset=recommended"});
+  EXPECT_EQ(config.anneal, 0.5);
+  EXPECT_EQ(get<std::int64_t>(config.cell_options, "heads"), 2);
+  EXPECT_EQ(get<std::int64_t>(config.task_options, "first_updates"), 7);
+  const RunConfig other = resolve(kCopyNru, {"preset=recommended", "anneal=0.1", "cell.heads=1"});
+  EXPECT_EQ(other.anneal, 0.1);
+  EXPECT_EQ(get<std::int64_t>(other.cell_options, "heads"), 1);
+}
+
+TEST_F(Config, WhatNobodyTriedIsNotRecommended) {
+  EXPECT_THAT(error(kCopyNru, {"preset=recommended"}, {{"cell", "goru"}}),
+              AllOf(HasSubstr("'recommended' has no settings for cell goru on task copy"),
+                    HasSubstr("choose paper or authors")));
+  EXPECT_THAT(error(kCopyNru, {"preset=recommended"}, {{"task", "denoise"}}),
+              HasSubstr("task denoise"));
+}
+
 // A resolved file has every key; naming another cell or preset on top must not keep the old one's
 // settings.
 TEST_F(Config, ReplacingTheCellOrPresetDropsWhatBelongedToIt) {
@@ -285,7 +306,7 @@ TEST_F(Config, WrongTypesAndValuesOutOfRange) {
       {"threads=-1", "threads -1 is not possible"},
       {"amsgrad=1", "must be true or false"},
       {"backend=fast", "choose fused or reference"},
-      {"preset=mine", "choose paper or authors"},
+      {"preset=mine", "choose paper or authors or recommended"},
       {"device=gpu", "choose cpu, cuda or cuda:N"},
       {"device=cuda:", "choose cpu, cuda or cuda:N"},
       {"cell.combine=max", "choose mean or sum"},

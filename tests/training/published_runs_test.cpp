@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "cells/registry.h"
 #include "support/text_file.h"
 #include "training/run_directory.h"
 #include "training/trainer.h"
@@ -28,6 +29,43 @@ TEST(PublishedRuns, AreOfTheirOwnConfiguration) {
     ++runs;
   }
   EXPECT_GT(runs, 300);
+}
+
+// What the configuration of a run in results/ has otherwise than the preset's.
+std::vector<std::string> unlike_recommended(const std::string& run, const std::string& task,
+                                            const std::string& lag) {
+  const std::string path = NRU_SOURCE_DIR "/results/" + run + "/config.toml";
+  GivenValues stored = read_flat_toml(read_text_file(path, "configuration"), path);
+  ConfigSources sources;
+  sources.flags = {{"task", task}, {"cell", "nru"}, {"preset", "recommended"}};
+  if (!lag.empty()) sources.flags.emplace_back("lag", lag);
+  const RunConfig config = resolve_config(sources, cell_defaults);
+  stored["preset"].value = config.preset;  // it had none
+  return config_differences(stored, config, /*may_move=*/true);
+}
+
+// The README's promises for it are theirs.
+TEST(PublishedRuns, HadWhatIsRecommended) {
+  using testing::IsEmpty;
+  EXPECT_THAT(unlike_recommended("beyond-calm/nru-copy100-seed1", "copy", "100"), IsEmpty());
+  EXPECT_THAT(unlike_recommended("beyond-calm/nru-copy200-seed1", "copy", "200"), IsEmpty());
+  EXPECT_THAT(unlike_recommended("beyond-calm/nru-variable100-seed1", "copy-variable", "100"),
+              IsEmpty());
+  EXPECT_THAT(unlike_recommended("beyond-calm/nru-variable200-seed1", "copy-variable", "200"),
+              IsEmpty());
+  EXPECT_THAT(unlike_recommended("beyond-psmnist/nru-dropout-seed1", "psmnist", ""), IsEmpty());
+  EXPECT_THAT(unlike_recommended("beyond-char-ptb/nru-both-seed1", "char-lm", ""), IsEmpty());
+}
+
+TEST(Presets, EveryKeyGoesWithItsPreset) {
+  for (const CellInfo& cell : cells()) {
+    for (const auto& [preset, by_task] : cell.presets) {
+      for (const auto& [task, settings] : by_task) {
+        for (const auto& [key, value] : settings)
+          EXPECT_THAT(kPresetKeys, testing::Contains(key)) << cell.name << ", " << preset;
+      }
+    }
+  }
 }
 
 }  // namespace
