@@ -21,8 +21,9 @@ using torch::Tensor;
 namespace {
 
 // The same values; in a backward pass rows [B,.] of their gradients, over all parts together, are
-// scaled down to norm `limit` where they are longer.
+// scaled down to norm `limit` where they are longer; 0: never.
 std::vector<Tensor> limit_gradient(const std::vector<Tensor>& parts, double limit) {
+  if (limit == 0) return parts;
   std::vector<std::int64_t> widths;
   for (const Tensor& part : parts) widths.push_back(part.size(1));
   const Tensor joined = torch::cat(parts, 1);
@@ -261,8 +262,7 @@ LayerImpl::LayerRun LayerImpl::run_reference(const std::vector<Tensor>& paramete
   const Tensor input = without_padding(x, lengths);
   std::vector<Tensor> state = initial, outputs;
   for (std::int64_t t = 0; t < x.size(0); ++t) {
-    StepValues values =
-        reference_step(input[t], limit > 0 ? limit_gradient(state, limit) : state, weights);
+    StepValues values = reference_step(input[t], limit_gradient(state, limit), weights);
     if (lengths.defined()) {
       const Tensor active = (lengths > t).unsqueeze(1);  // [B,1]
       values.output = torch::where(active, values.output, torch::zeros_like(values.output));
@@ -355,7 +355,8 @@ std::tuple<Tensor, State> LayerImpl::step_with(const Parameters& parameters, con
       x, checked_state(outside(state), x.size(0), x), training,
       [&](std::int64_t layer, const Tensor& values, const std::vector<Tensor>& start) -> LayerRun {
         StepValues made =
-            reference_step(values, start, Weights(parameter_names_, parameters[layer]));
+            reference_step(values, limit_gradient(start, settings_.state_gradient_limit),
+                           Weights(parameter_names_, parameters[layer]));
         return {made.output, std::move(made.state)};
       });
 }

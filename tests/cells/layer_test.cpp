@@ -102,6 +102,30 @@ TEST_P(Layers, StepsMakeTheSequence) {
   }
 }
 
+// A stream of steps has the gradients of a stream of sequences of one step each, limits included.
+TEST_P(Layers, StepsLimitTheirGradients) {
+  const auto made = layer(Backend::fused);
+  const auto gradients = [&](double limit, bool by_step) {
+    made->set_state_gradient_limit(limit);
+    Problem p(*made, {4, 3, 2}, Through::both, 3);
+    State state = p.state;
+    Tensor loss = torch::zeros({}, torch::kDouble);
+    for (std::int64_t t = 0; t < 4; ++t) {
+      const Tensor x = p.x[t];
+      auto [y, next] = by_step ? made->step(x, state) : made->forward(x.unsqueeze(0), state);
+      loss = loss + y.sum();
+      state = next;
+    }
+    return torch::autograd::grad({loss}, p.state.parts);
+  };
+  const auto found = gradients(0.01, true), expected = gradients(0.01, false),
+             unlimited = gradients(0, true);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    expect_close(found[i], expected[i], 1e-10, "limited");
+    EXPECT_FALSE(torch::allclose(found[i], unlimited[i])) << "the limit is too high to act";
+  }
+}
+
 TEST_P(Layers, AnEmptyStateIsTheInitialOne) {
   for (const Backend backend : kBackends) {
     const auto made = layer(backend);
