@@ -8,23 +8,16 @@ import contextvars
 import inspect
 import json
 import math
+import re
+import warnings
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from . import _operators
-
-# Torch's own layers that a cell can become and come from, the options under which it can, and
-# options that torch has under another name.
-_TORCH_LAYERS = {
-    "rnn-orth": (nn.RNN, {"layer_norm": False}, {"activation": "nonlinearity"}),
-    "rnn-id": (nn.RNN, {"layer_norm": False}, {"activation": "nonlinearity"}),
-    "lstm": (nn.LSTM, {"peephole": False}, {}),
-    "lstm-chrono": (nn.LSTM, {"peephole": False}, {}),
-    "gru": (nn.GRU, {"reset_after": True}, {}),
-}
-
+from . import _operators, torch_layers
+from .arguments import COMMON, FACTORY, ONLY
+from .arguments import bind, checked_input, describe, lengths_tensor, one_of, parts_of
 
 # torch.compile leaves these functions as they are: it could not look into the operators. (Torch
 # before 2.1 has no such mark.)
@@ -54,18 +47,25 @@ class Layer(nn.Module):
     def __init__(self, *args, **kwargs):
         super().__init__()
         given = self._bind(*args, **kwargs)
-        like = {key: given.pop(key) for key in _FACTORY}
+        like = {key: given.pop(key) for key in FACTORY}
         for key, value in given.items():
             setattr(self, key, value)
+        self.bias = True  # as torch's have; of the layer, so that a subclass may have one of its own
         shapes = json.loads(torch.ops.nru.parameters(self._settings()))
         for name, shape in shapes:
             self.register_parameter(name, nn.Parameter(torch.empty(shape, **like)))
         self._tensor_names = [name for name, _ in shapes]
+        if self.dropout > 0 and self.num_layers == 1 and _draws.get():
+            # The third caller: this is called by the constructor of a class that we made.
+            warnings.warn(
+                f"dropout={self.dropout} acts between stacked layers, of which num_layers=1 has "
+                "none: it does nothing", stacklevel=3,
+            )  # fmt: skip
         if _draws.get():
             self.reset_parameters()
 
     @_uncompiled
-    def forward(self, x, state=None, lengths=None, *, hx=None):
+    def forward(self, x=None, state=None, lengths=None, input=None, hx=None):
         """Runs the layer over a batch of sequences.
 
         x: [T, B, input_size], or [B, T, input_size] with batch_first, or [T, input_size] without a
@@ -75,32 +75,25 @@ class Layer(nn.Module):
         lengths: [B] integers in 1..T, for rows of unequal length: the output behind a row's length
             is zero, and its final state is the one at its length.
 
-        hx: torch's name for state.
+        input, hx: torch's names for x and state.
 
         Returns the output, shaped as x but with hidden_size features, and the final state. Under
         torch.autocast both have the parameters' type.
         """
-        if hx is not None:
-            if state is not None:
-                raise ValueError("state and hx are two names of one argument; give one of them")
-            state = hx
+        x, state = one_of(x, input, "x and input"), one_of(state, hx, "state and hx")
+        lengths = lengths_tensor(lengths)
         if isinstance(x, PackedSequence):
             return self._forward_packed(x, state, lengths)
-        parts = self._parts(state)
-        if unbatched := x.dim() == 2:
-            x, parts = x.unsqueeze(self._batch_dimension()), [p.unsqueeze(1) for p in parts]
-        output, *parts = torch.ops.nru.forward(
-            x, parts, self._tensors(), lengths, self._settings(), self.training
-        )
-        if unbatched:
-            output, parts = output.squeeze(self._batch_dimension()), [p.squeeze(1) for p in parts]
-        return output, self._state(parts)
+        if checked_input(x).dim() == 2:
+            return self._forward_unbatched(x, state, lengths)
+        return self._run(x, self._parts(state), lengths)
 
     @_uncompiled
     def step(self, x, state=None):
         """One step of a stream: x [B, input_size] to output [B, hidden_size] and the next state."""
+        torch_layers.refresh(self)  # hooks, which torch calls before forward() alone
         output, *parts = torch.ops.nru.step(
-            x, self._parts(state), self._tensors(), self._settings(), self.training
+            checked_input(x), self._parts(state), self._tensors(), self._settings(), self.training
         )
         return output, self._state(parts)
 
@@ -111,8 +104,10 @@ class Layer(nn.Module):
         A dict from the part's name ("h", "m") to [T, B, width], or [B, T, width] with batch_first.
         Behind a row's length it stays as it is there.
         """
+        torch_layers.refresh(self)
+        parts, lengths = self._parts(state), lengths_tensor(lengths)
         parts = torch.ops.nru.states(
-            x, self._parts(state), self._tensors(), lengths, self._settings()
+            checked_input(x), parts, self._tensors(), lengths, self._settings()
         )
         return dict(zip(self.state_names, parts))
 
@@ -121,6 +116,12 @@ class Layer(nn.Module):
 
         Without one the seed comes from torch's generator, so torch.manual_seed() governs as usual.
         """
+        for name in self._tensor_names:
+            if name not in self._parameters:
+                raise ValueError(
+                    f"{name} is not a parameter of this layer now (parametrization, weight_norm or "
+                    "pruning); remove it first"
+                )
         if seed is None:
             seed = torch.randint(2**63 - 1, (1,)).item()
         torch.ops.nru.initialise(self._tensors(), self._settings(), seed)
@@ -128,9 +129,22 @@ class Layer(nn.Module):
     def flatten_parameters(self):
         """Does nothing: it is what torch's layers need to be told after their weights moved."""
 
+    @property
+    def all_weights(self):
+        """The parameters, in a list for each stacked layer."""
+        tensors = self._tensors()
+        each = len(tensors) // self.num_layers
+        return [tensors[n : n + each] for n in range(0, len(tensors), each)]
+
     @classmethod
     def count_parameters(cls, *args, **kwargs):
-        """The number of parameters of a layer with these arguments, without making it."""
+        """The number of parameters of a layer with these arguments, without making it.
+
+        Of a class with a constructor of its own it makes a layer, without drawing its parameters.
+        """
+        if cls.cell and cls.__init__ is not CLASSES[cls.cell].__init__:
+            with undrawn(), torch.random.fork_rng(devices=[]):
+                return sum(p.numel() for p in cls(*args, **kwargs).parameters())
         shapes = json.loads(torch.ops.nru.parameters(cls._settings_of(cls._bind(*args, **kwargs))))
         return sum(math.prod(shape) for _, shape in shapes)
 
@@ -145,12 +159,13 @@ class Layer(nn.Module):
 
         arguments: of this layer, where torch's has none such: chrono_t_max, backend.
         """
-        kind, options, renamed = cls._torch_layer()
+        kind, options, renamed = torch_layers.counterpart(cls)
         if not isinstance(module, kind):
             wanted = f"{cls.__name__}.from_torch takes an nn.{kind.__name__}"
             raise TypeError(f"{wanted}, got {module!r}")
         if module.bidirectional or getattr(module, "proj_size", 0):
             raise ValueError("layers with bidirectional or proj_size have no counterpart here")
+        torch_layers.refresh_for_copy(module)
         like = module.weight_ih_l0
         with undrawn():
             layer = cls(
@@ -158,62 +173,47 @@ class Layer(nn.Module):
                 batch_first=module.batch_first, device=like.device, dtype=like.dtype, **options,
                 **{ours: getattr(module, theirs) for ours, theirs in renamed.items()}, **arguments,
             )  # fmt: skip
-        with torch.no_grad():
-            for n in range(layer.num_layers):
-                layer._copy_from(module, n)
+        torch_layers.copy_from_torch(layer, module)
         return layer.train(module.training)
 
     def to_torch(self):
-        """Torch's own layer with these weights. Of its two biases the second becomes zero."""
-        kind, options, renamed = self._torch_layer()
-        for key, value in options.items():
-            if getattr(self, key) != value:
-                wanted = f"nn.{kind.__name__} is a {type(self).__name__} with {key}={value!r}"
-                raise ValueError(f"{wanted}, this one has {key}={getattr(self, key)!r}")
-        like = next(self.parameters())
+        """Torch's own layer with these weights. Of its two biases the second becomes zero.
+
+        What needs no gradient in the one needs none in the other, in both directions.
+        """
+        torch_layers.check_counterpart(self)
+        torch_layers.refresh_for_copy(self)
+        kind, _, renamed = torch_layers.counterpart(type(self))
+        like = self._tensors()[0]
         module = kind(
             self.input_size, self.hidden_size, self.num_layers, dropout=self.dropout,
             batch_first=self.batch_first, device=like.device, dtype=like.dtype,
             **{theirs: getattr(self, ours) for ours, theirs in renamed.items()},
         )  # fmt: skip
-        with torch.no_grad():
-            for n in range(self.num_layers):
-                self._copy_to(module, n)
+        torch_layers.copy_to_torch(self, module)
         return module.train(self.training)
 
-    # Torch has two biases, of which mostly the sum matters and is all that we have. Only in the
-    # GRU's last gate does the second act alone, behind the reset gate: our bias_hn.
+    def _load_from_state_dict(self, state_dict, prefix, *rest):
+        """Takes the state dict of torch's layer, too, where that is the same layer."""
+        try:
+            state_dict = torch_layers.as_ours(self, state_dict, prefix)
+        except ValueError as error:
+            *_, error_msgs = rest  # raised together by load_state_dict, also if it is not strict
+            error_msgs.append(f"{prefix or 'the layer'}: weights of torch's own layer: {error}")
+            return
+        super()._load_from_state_dict(state_dict, prefix, *rest)
 
-    def _copy_from(self, module, n):
-        ours, theirs = self._of_layer(self, n), self._of_layer(module, n)
-        ours["weight_ih"].copy_(theirs["weight_ih"])
-        ours["weight_hh"].copy_(theirs["weight_hh"])
-        zero = torch.zeros_like(ours["bias_ih"])  # for modules with bias=False
-        first, second = theirs.get("bias_ih", zero), theirs.get("bias_hh", zero)
-        ours["bias_ih"].copy_(first + second)
-        if "bias_hn" in ours:
-            last = slice(2 * self.hidden_size, None)
-            ours["bias_ih"][last] = first[last]
-            ours["bias_hn"].copy_(second[last])
-
-    def _copy_to(self, module, n):
-        ours, theirs = self._of_layer(self, n), self._of_layer(module, n)
-        for name in ("weight_ih", "weight_hh", "bias_ih"):
-            theirs[name].copy_(ours[name])
-        theirs["bias_hh"].zero_()
-        if "bias_hn" in ours:
-            theirs["bias_hh"][2 * self.hidden_size :] = ours["bias_hn"]
-
-    @staticmethod
-    def _of_layer(module, n):
-        """The parameters of one stacked layer by their names without the suffix."""
-        named, suffix = module.named_parameters(), f"_l{n}"
-        return {name[: -len(suffix)]: p for name, p in named if name.endswith(suffix)}
+    def __prepare_scriptable__(self):
+        """What torch.jit.script calls first."""
+        raise TypeError(
+            f"nru.{type(self).__name__} cannot be scripted; use torch.jit.trace, or to_torch() where "
+            "torch has the same layer"
+        )
 
     def extra_repr(self):
         shown = []
-        for name, parameter in self.__signature__.parameters.items():
-            if name in _FACTORY:
+        for name, parameter in self._signature.parameters.items():
+            if name in FACTORY or name in ONLY:
                 continue
             value = getattr(self, name)
             if parameter.default is parameter.empty or value != parameter.default:
@@ -223,26 +223,17 @@ class Layer(nn.Module):
         return ", ".join(shown)
 
     @classmethod
-    def _torch_layer(cls):
-        if cls.cell not in _TORCH_LAYERS:
-            raise TypeError(f"torch has no layer that is a {cls.__name__}")
-        return _TORCH_LAYERS[cls.cell]
-
-    @classmethod
     def _bind(cls, *args, **kwargs):
-        """All arguments of the constructor by name, with the defaults of those not given."""
         if not cls.cell:
             raise TypeError("Layer has no cell; use a subclass such as nru.NRU")
-        given = cls.__signature__.bind(*args, **kwargs)
-        given.apply_defaults()
-        return given.arguments
+        return bind(cls, cls._signature, args, kwargs)
 
     @classmethod
     def _settings_of(cls, values):
         """What a layer is, in the form that the operators take (src/python/operators.cpp)."""
         options = [spec["key"] for spec in _operators.CELLS[cls.cell]["options"]]
         settings = {"cell": cls.cell, "options": {key: values[key] for key in options}}
-        settings.update((key, values[key]) for key in ("input_size", *_COMMON))
+        settings.update((key, values[key]) for key in ("input_size", *COMMON))
         return json.dumps(settings, default=lambda number: number.item())  # numpy's and torch's
 
     def _settings(self):
@@ -252,18 +243,56 @@ class Layer(nn.Module):
         # Attributes, as a parametrization may have put other tensors in the parameters' places.
         return [getattr(self, name) for name in self._tensor_names]
 
-    def _batch_dimension(self):
-        return 0 if self.batch_first else 1
+    def _run(self, x, parts, lengths):
+        output, *parts = torch.ops.nru.forward(
+            x, parts, self._tensors(), lengths, self._settings(), self.training
+        )
+        return output, self._state(parts)
 
-    def _parts(self, state):
-        """The state as the list of tensors that the operators take."""
+    def _parts(self, state, batch="B"):
+        """The state as the list of tensors that the operators take; batch None: without a batch."""
         if state is None:
             return []
-        return [state] if isinstance(state, Tensor) else list(state)
+        parts, dimensions = parts_of(state), 2 if batch is None else 3
+        if len(parts) != len(self.state_names) or not all(
+            isinstance(p, Tensor) and p.dim() == dimensions for p in parts
+        ):
+            raise self._wrong_state(state, batch)
+        return parts
+
+    def _wrong_state(self, state, batch):
+        """The error that says what a state must be; batch: B, None for none, "B" for any."""
+        tensors = self._tensors()
+        x = tensors[0].new_zeros(1, self.input_size)
+        with torch.no_grad():  # a step without a state knows the widths
+            _, *after = torch.ops.nru.step(x, [], tensors, self._settings(), False)
+        batch = [] if batch is None else [batch]
+        shapes = [[self.num_layers, *batch, p.shape[2]] for p in after]
+        names = [f"{n} [{', '.join(map(str, s))}]" for n, s in zip(self.state_names, shapes)]
+        number = f"{len(names)} part{'s' * (len(names) > 1)}"
+        where = "" if batch else " for x [T, I]"
+        wanted = f"the state must have {number}, {', '.join(names)}{where}"
+        of_tensors = all(isinstance(part, Tensor) for part in parts_of(state))
+        return (ValueError if of_tensors else TypeError)(f"{wanted}; got {describe(state)}")
 
     def _state(self, parts):
         """The list of tensors as the state that the caller sees."""
         return parts[0] if len(self.state_names) == 1 else tuple(parts)
+
+    def _forward_unbatched(self, x, state, lengths):
+        dimension = 0 if self.batch_first else 1
+        parts = [p.unsqueeze(1) for p in self._parts(state, batch=None)]
+        try:
+            output, last = self._run(x.unsqueeze(dimension), parts, lengths)
+        except ValueError as error:
+            # The operators know x and the state with a batch of one row only.
+            if x.shape[1] != self.input_size:
+                wanted = f"the input must be [T, I] with I = {self.input_size}"
+                raise ValueError(f"{wanted}, got {list(x.shape)}") from error
+            if re.match(r"state part \S+ must be ", str(error)):
+                raise self._wrong_state(state, None) from error
+            raise
+        return output.squeeze(dimension), self._state([p.squeeze(1) for p in self._parts(last)])
 
     def _forward_packed(self, x, state, lengths):
         if lengths is not None:
@@ -272,26 +301,17 @@ class Layer(nn.Module):
         ordered = PackedSequence(x.data, x.batch_sizes)
         padded, lengths = pad_packed_sequence(ordered, self.batch_first)
         parts = self._parts(state)
+        if any(p.shape[1] != len(lengths) for p in parts):
+            raise self._wrong_state(state, len(lengths))
         if x.sorted_indices is not None:
             parts = [p.index_select(1, x.sorted_indices) for p in parts]
-        output, state = self.forward(padded, parts or None, lengths)
+        output, state = self._run(padded, parts, lengths)
         data, sizes, _, _ = pack_padded_sequence(output, lengths, self.batch_first)
         parts = self._parts(state)
         if x.unsorted_indices is not None:
             parts = [p.index_select(1, x.unsorted_indices) for p in parts]
         return PackedSequence(data, sizes, x.sorted_indices, x.unsorted_indices), self._state(parts)
 
-
-# Options that every layer has, with their defaults.
-_COMMON = {
-    "num_layers": 1,
-    "dropout": 0.0,
-    "batch_first": False,
-    "backend": "fused",
-    "state_gradient_limit": 0.0,
-}
-# Where the parameters are made, as in torch's own layers.
-_FACTORY = ("device", "dtype")
 
 _DOC = """{summary}.
 
@@ -309,6 +329,9 @@ Arguments:
         same equations in torch's operations)
     state_gradient_limit: in backward passes, the largest norm of what a step sends back to a row's
         state before it; 0 for no limit
+    bias: True; torch's layers have this and the next two, here there is one value for each
+    bidirectional: False
+    proj_size: 0
     device, dtype: of the parameters
 """
 
@@ -331,11 +354,24 @@ def _signature(row):
         required = row["chrono"] and spec["key"] == "chrono_t_max"
         default = inspect.Parameter.empty if required else spec["default"]
         parameters.append(inspect.Parameter(spec["key"], keyword, default=default))
-    for key, default in _COMMON.items():
+    for key, default in COMMON.items():
         if key != "num_layers":
             parameters.append(inspect.Parameter(key, keyword, default=default))
-    parameters += [inspect.Parameter(key, keyword, default=None) for key in _FACTORY]
+    for key, (only, _) in ONLY.items():
+        parameters.append(inspect.Parameter(key, keyword, default=only))
+    parameters += [inspect.Parameter(key, keyword, default=None) for key in FACTORY]
     return inspect.Signature(parameters)
+
+
+def _constructor(signature):
+    """A constructor that shows its arguments, and leaves subclasses to show their own."""
+
+    def __init__(self, *args, **kwargs):
+        Layer.__init__(self, *args, **kwargs)
+
+    this = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    __init__.__signature__ = signature.replace(parameters=[this, *signature.parameters.values()])
+    return __init__
 
 
 def _make_class(row):
@@ -349,8 +385,9 @@ def _make_class(row):
     doc = _DOC.format(
         summary=row["summary"], name=name, example=example, state=state, options="\n".join(lines)
     )
-    body = {"__doc__": doc, "__module__": "nru", "__signature__": _signature(row)}
-    return type(name, (Layer,), {**body, "cell": row["name"]})
+    signature = _signature(row)
+    body = {"__doc__": doc, "__module__": "nru", "cell": row["name"], "_signature": signature}
+    return type(name, (Layer,), {**body, "__init__": _constructor(signature)})
 
 
 CLASSES = {row["name"]: _make_class(row) for row in _operators.CELLS.values()}

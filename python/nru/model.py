@@ -1,4 +1,5 @@
 """The network that `nru train` trains, and its run directories."""
+import contextlib
 import json
 import pathlib
 
@@ -42,16 +43,12 @@ def load_run(directory, weights="best"):
     weights: "best" (best.safetensors) or "checkpoint" (checkpoint.safetensors). Of a run with `average`
     both are the averaged ones.
     """
-    try:
-        import tomllib
-    except ImportError:  # before Python 3.11
-        import tomli as tomllib
-
+    if weights not in ("best", "checkpoint"):
+        raise ValueError(f"weights cannot be {weights!r}; choose best or checkpoint")
     directory = pathlib.Path(directory)
-    with open(directory / "config.toml", "rb") as file:
-        cell = tomllib.load(file)["cell"]
-    options = {key: value for key, value in cell.items() if key != "name"}
-    path = directory / f"{weights}.safetensors"
+    config, path = directory / "config.toml", directory / f"{weights}.safetensors"
+    with _naming(config):
+        make, options = _configured_cell(config)
     tensors = safetensors.load(path)
     averaged = {n[len(_AVERAGE) :]: t for n, t in tensors.items() if n.startswith(_AVERAGE)}
     wanted = {
@@ -59,10 +56,39 @@ def load_run(directory, weights="best"):
         for name, t in (averaged or tensors).items()
         if name.startswith(("embedding.", "layer.", "output."))
     }
-    model = _undrawn_model(CLASSES[cell["name"]], options, wanted)
-    model.load_state_dict(wanted)
+    with _naming(path):
+        model = _undrawn_model(make, options, wanted)
+        model.load_state_dict(wanted)
     model.vocabulary = _vocabulary(path, directory)
     return model.eval()
+
+
+@contextlib.contextmanager
+def _naming(path):
+    """Makes one ValueError that names a file of what is wrong with its contents."""
+    try:
+        yield
+    except (ValueError, TypeError, RuntimeError) as error:  # the last is load_state_dict's
+        raise ValueError(f"{path}: {' '.join(str(error).split())}") from error
+
+
+def _configured_cell(path):
+    """The class and the options of the cell in a configuration."""
+    try:
+        import tomllib
+    except ImportError:  # before Python 3.11
+        import tomli as tomllib
+
+    with open(path, "rb") as file:
+        cell = tomllib.load(file).get("cell")
+    if not isinstance(cell, dict) or "name" not in cell:
+        raise ValueError("it has no [cell] with a name")
+    options = {key: value for key, value in cell.items() if key != "name"}
+    if cell["name"] not in list(CLASSES):  # of a list, as the name may be anything
+        raise ValueError(f"cell cannot be {cell['name']!r}; choose one of {', '.join(CLASSES)}")
+    make = CLASSES[cell["name"]]
+    make.count_parameters(1, **options)  # raises what is wrong with the options
+    return make, options
 
 
 def _undrawn_model(make, options, tensors):
@@ -70,16 +96,23 @@ def _undrawn_model(make, options, tensors):
     # A run does not say how wide its input is, but the number of parameters is linear in it.
     stored = sum(t.numel() for name, t in tensors.items() if name.startswith("layer."))
     one, two = (make.count_parameters(size, **options) for size in (1, 2))
-    input_size = 1 + (stored - one) // (two - one)
-    table = tensors.get("embedding.weight")
+    more, rest = divmod(stored - one, two - one)
+    if more < 0 or rest:
+        raise ValueError(f"its layer has {stored} weights, which do not fit the [cell] of config.toml")
+    table, matrix = (tensors.get(f"{name}.weight") for name in ("embedding", "output"))
+    if matrix is None or matrix.dim() != 2:
+        raise ValueError("it has no matrix output.weight")
+    if table is not None and table.dim() != 2:
+        raise ValueError("its embedding.weight is no matrix")
     with undrawn(), torch.random.fork_rng(devices=[]):  # torch's own modules draw none the less
         embedding = None if table is None else nn.Embedding(*table.shape)
-        return Model(make(input_size, **options), tensors["output.weight"].shape[0], embedding)
+        return Model(make(1 + more, **options), matrix.shape[0], embedding)
 
 
 def _vocabulary(path, directory):
     """The symbols by id, or None. Older checkpoints have none, but the best weights beside them do."""
     for file in (path, directory / "best.safetensors"):
         if file.exists() and "vocabulary" in (metadata := safetensors.metadata(file)):
-            return json.loads(metadata["vocabulary"])
+            with _naming(file):
+                return json.loads(metadata["vocabulary"])
     return None

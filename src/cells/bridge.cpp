@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "cells/cuda_bridge.h"
 #include "cells/runner.h"
 
@@ -209,6 +211,12 @@ std::string no_kernels_for(const kernels::Program<float>& program, const Tensor&
   if (!x.device().is_cpu()) return fmt::format("there are no kernels for {}", x.device().str());
   if (type == torch::kFloat || type == torch::kDouble) return "";
   return fmt::format("there are no kernels for {}", c10::toString(type));
+}
+
+bool are_plain(const variable_list& tensors) {
+  return std::all_of(tensors.begin(), tensors.end(), [](const Tensor& t) {
+    return t.has_storage() && !t._fw_grad(/*level=*/0).defined();
+  });
 }
 
 variable_list run_fused(const FusedCall& call, const variable_list& inputs) {

@@ -27,6 +27,10 @@ struct FusedCall {
 // Why tensors like x cannot go through the kernels of this program; empty: they can.
 std::string no_kernels_for(const kernels::Program<float>& program, const torch::Tensor& x);
 
+// Whether all of them are memory that kernels can read and nothing more: no tangent of forward-mode
+// differentiation, no wrapper of functorch.
+bool are_plain(const torch::autograd::variable_list& tensors);
+
 // Returns output [T,B,H] and the final state parts [B,width].
 torch::autograd::variable_list run_fused(const FusedCall& call,
                                          const torch::autograd::variable_list& inputs);

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "cells/autocast.h"
@@ -48,6 +49,23 @@ std::vector<Tensor> state_of_layer(const State& state, std::int64_t layer) {
   std::vector<Tensor> parts;
   for (const Tensor& part : state.parts) parts.push_back(part[layer]);
   return parts;
+}
+
+// Whether one step of a stacked layer is faster through the kernels, though they pack the weights
+// first. It is on the CPU where torch would take many small operations, in the cells whose
+// functions need scratch memory (the NRU's heads, rotations), up to about this many weights: there
+// up to 4 times as fast, while all others lose. For gradients the kernels keep more than a step
+// needs.
+constexpr std::int64_t kWeightsWorthPacking = 120'000;
+bool step_takes_kernels(const kernels::Program<float>& program, std::vector<Tensor> tensors,
+                        const std::vector<Tensor>& parameters) {
+  if (program.scratch == 0 || !tensors[0].is_cpu()) return false;
+  std::int64_t weights = 0;
+  for (const Tensor& p : parameters) weights += p.numel();
+  if (weights > kWeightsWorthPacking) return false;
+  tensors.insert(tensors.end(), parameters.begin(), parameters.end());
+  return !torch::GradMode::is_enabled() ||
+         std::none_of(tensors.begin(), tensors.end(), [](auto& t) { return t.requires_grad(); });
 }
 
 std::string shape_of(const Tensor& t) { return fmt::format("[{}]", fmt::join(t.sizes(), ", ")); }
@@ -279,11 +297,11 @@ LayerImpl::LayerRun LayerImpl::run_reference(const std::vector<Tensor>& paramete
 LayerImpl::LayerRun LayerImpl::run_layer(std::int64_t layer, const std::vector<Tensor>& parameters,
                                          const Tensor& x, const std::vector<Tensor>& initial,
                                          const Tensor& lengths) const {
-  if (!uses_kernels(x)) return run_reference(parameters, x, initial, lengths);
   const std::size_t states = initial.size();
   torch::autograd::variable_list inputs{x};
   inputs.insert(inputs.end(), initial.begin(), initial.end());
   inputs.insert(inputs.end(), parameters.begin(), parameters.end());
+  if (!uses_kernels(x) || !are_plain(inputs)) return run_reference(parameters, x, initial, lengths);
   // The call outlives this function inside the autograd graph, hence the strong reference to the
   // module.
   const auto self = std::dynamic_pointer_cast<const LayerImpl>(shared_from_this());
@@ -345,20 +363,25 @@ std::tuple<Tensor, State> LayerImpl::step(const Tensor& x, const State& state) {
   return step_with(own_parameters(), x, state, is_training());
 }
 
-// A single step gains nothing from packed weights, so it is always the reference's.
 std::tuple<Tensor, State> LayerImpl::step_with(const Parameters& parameters, const Tensor& given,
                                                const State& state, bool training) const {
   const OutsideAutocast outside(parameters[0][0]);
   const Tensor x = outside(given);
   check_input(x, 2, parameters[0][0]);
-  return run_stack(
-      x, checked_state(outside(state), x.size(0), x), training,
-      [&](std::int64_t layer, const Tensor& values, const std::vector<Tensor>& start) -> LayerRun {
-        StepValues made =
-            reference_step(values, limit_gradient(start, settings_.state_gradient_limit),
-                           Weights(parameter_names_, parameters[layer]));
-        return {made.output, std::move(made.state)};
-      });
+  const auto run = [&](std::int64_t layer, const Tensor& values,
+                       const std::vector<Tensor>& start) -> LayerRun {
+    std::vector<Tensor> inputs{values};
+    inputs.insert(inputs.end(), start.begin(), start.end());
+    if (step_takes_kernels(*kernels_[layer].float_program, inputs, parameters[layer])) {
+      LayerRun made = run_layer(layer, parameters[layer], values.unsqueeze(0), start, {});
+      return {made.output.squeeze(0), std::move(made.final_state)};
+    }
+    const Weights weights(parameter_names_, parameters[layer]);
+    StepValues made =
+        reference_step(values, limit_gradient(start, settings_.state_gradient_limit), weights);
+    return {made.output, std::move(made.state)};
+  };
+  return run_stack(x, checked_state(outside(state), x.size(0), x), training, run);
 }
 
 std::vector<Tensor> LayerImpl::states(const Tensor& x, const State& state, const Tensor& lengths) {
@@ -390,10 +413,10 @@ std::vector<Tensor> LayerImpl::layer_states(std::int64_t layer,
                                             const std::vector<Tensor>& parameters, const Tensor& x,
                                             const std::vector<Tensor>& initial,
                                             const Tensor& lengths) const {
-  if (uses_kernels(x)) {
-    torch::autograd::variable_list inputs{x};
-    inputs.insert(inputs.end(), initial.begin(), initial.end());
-    inputs.insert(inputs.end(), parameters.begin(), parameters.end());
+  torch::autograd::variable_list inputs{x};
+  inputs.insert(inputs.end(), initial.begin(), initial.end());
+  inputs.insert(inputs.end(), parameters.begin(), parameters.end());
+  if (uses_kernels(x) && are_plain(inputs)) {
     return run_fused_states(
         {kernels_[layer].float_program, kernels_[layer].double_program, lengths, nullptr}, inputs);
   }

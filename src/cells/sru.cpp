@@ -44,7 +44,11 @@ struct Cell<SRUOptions> : CellOf<SRUOptions> {
     const Tensor r = torch::linear(mu_prev, w("weight_r"), w("bias_r")).relu();
     const Tensor phi =
         torch::linear(torch::cat({x, r}, 1), w("weight_phi"), w("bias_phi")).relu();  // [B,P]
-    const Tensor alpha = torch::tensor(options.scales(), x.options()).unsqueeze(1);   // [K,1]
+    // Not by torch::tensor(), which writes into memory that a tensor of functorch has not.
+    Tensors scales;
+    for (const double scale : options.scales())
+      scales.push_back(torch::full({1}, scale, x.options()));
+    const Tensor alpha = torch::stack(scales);  // [K,1]
     const Tensor by_scale = mu_prev.reshape({B, alpha.size(0), P});
     const Tensor mu = (alpha * by_scale + (1 - alpha) * phi.unsqueeze(1)).flatten(1);
     const Tensor h = torch::linear(mu, w("weight_o"), w("bias_o")).relu();

@@ -86,19 +86,23 @@ TEST_P(Layers, TwoHalvesMakeTheWhole) {
 
 TEST_P(Layers, StepsMakeTheSequence) {
   for (const Backend backend : kBackends) {
-    const auto made = layer(backend);
-    Problem p(*made, {6, 3, 2}, Through::both, 3);
-    const auto [output, last] = made->forward(p.x, p.state);
-    State state = p.state;
-    std::vector<Tensor> outputs;
-    for (std::int64_t t = 0; t < 6; ++t) {
-      auto [y, next] = made->step(p.x[t], state);
-      ASSERT_EQ(y.sizes(), output[0].sizes());
-      outputs.push_back(y);
-      state = next;
+    // Without gradients a step may go through the kernels.
+    for (const bool gradients : {true, false}) {
+      const torch::AutoGradMode mode(gradients);
+      const auto made = layer(backend);
+      Problem p(*made, {6, 3, 2}, Through::both, 3);
+      const auto [output, last] = made->forward(p.x, p.state);
+      State state = p.state;
+      std::vector<Tensor> outputs;
+      for (std::int64_t t = 0; t < 6; ++t) {
+        auto [y, next] = made->step(p.x[t], state);
+        ASSERT_EQ(y.sizes(), output[0].sizes());
+        outputs.push_back(y);
+        state = next;
+      }
+      expect_close(torch::stack(outputs), output, kSame, "output");
+      expect_same(state, last, "final state");
     }
-    expect_close(torch::stack(outputs), output, kSame, "output");
-    expect_same(state, last, "final state");
   }
 }
 

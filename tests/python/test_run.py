@@ -1,5 +1,6 @@
 """The command line trains and Python reads its run, to the same logits; and the other way round."""
 import os
+import pathlib
 import subprocess
 
 import pytest
@@ -94,6 +95,65 @@ def test_cpp_reads_what_python_writes(run_directory, tmp_path):
     nru.save(path, model.state_dict(), nru.metadata(source))
     expected = cpp_logits(run_directory, path, x, tmp_path)
     torch.testing.assert_close(model(x)[0], expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.fixture(scope="module")
+def small_run(tmp_path_factory):
+    return train_small("nru", tmp_path_factory.mktemp("runs") / "small")
+
+
+NRU_CELL = '[cell]\nname = "nru"\nhidden_size = 6\n'
+
+
+@pytest.mark.parametrize(
+    "config, reason",
+    [
+        ("", "it has no \\[cell\\] with a name"),
+        ("cell = 3", "it has no \\[cell\\] with a name"),
+        ("[cell]\nhidden_size = 6", "it has no \\[cell\\] with a name"),
+        ("[cell", "Expected"),
+        ('[cell]\nname = "nrx"', "cell cannot be 'nrx'; choose one of .*nru"),
+        ('[cell]\nname = ["nru"]', "cell cannot be \\['nru'\\]; choose"),
+        (NRU_CELL + "sizes = 3", "NRU: .*'sizes'"),
+        (NRU_CELL + "memory_size = 3\nheads = 4", "must be a square"),
+        (NRU_CELL + "memory_size = [3]", "memory_size must be a number"),
+    ],
+)
+def test_configurations_that_are_wrong(tmp_path, config, reason):
+    (tmp_path / "config.toml").write_text(config)
+    with pytest.raises(ValueError, match=reason) as raised:
+        nru.load_run(tmp_path)
+    assert str(raised.value).startswith(f"{tmp_path / 'config.toml'}: ")
+
+
+def test_weights_that_do_not_fit(small_run, tmp_path):
+    (tmp_path / "config.toml").write_text((small_run / "config.toml").read_text())
+    path, good = tmp_path / "best.safetensors", nru.load(small_run / "best.safetensors")
+    bias = good["layer.bias_l0"]
+    changes = [
+        ({"output.weight": None}, "it has no matrix output.weight"),
+        ({"output.weight": torch.zeros(3)}, "it has no matrix output.weight"),
+        ({"layer.bias_l0": torch.zeros(len(bias) + 1)}, "which do not fit the \\[cell\\]"),
+        ({"layer.bias_l0": bias[None]}, "size mismatch for layer.bias_l0"),
+        ({"output.bias": None}, "Missing key.*output.bias"),
+        ({name: None for name in good if name.startswith("layer.")}, "its layer has 0 weights"),
+        ({"embedding.weight": torch.zeros(3)}, "its embedding.weight is no matrix"),
+    ]
+    for change, reason in changes:
+        changed = {name: t for name, t in {**good, **change}.items() if t is not None}
+        nru.save(path, changed)
+        with pytest.raises(ValueError, match=reason) as raised:
+            nru.load_run(tmp_path)
+        assert str(raised.value).startswith(f"{path}: ") and "\n" not in str(raised.value)
+    with pytest.raises(ValueError, match="weights cannot be 'last'; choose best or checkpoint"):
+        nru.load_run(small_run, "last")
+
+
+def test_the_wheel_names_its_reader_of_toml():
+    script = pathlib.Path(nru.__file__).parents[1] / "setup.py"
+    if not script.exists():
+        pytest.skip("this module was installed")
+    assert "tomli; python_version < '3.11'" in script.read_text()
 
 
 def test_a_damaged_file_is_noticed(tmp_path):
