@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/text.h"
 #include "report/report.h"
+#include "support/words.h"
 
 namespace nru::cli {
 namespace {
@@ -19,12 +20,17 @@ struct Given {
   bool json = false;
 };
 
+// One experiment's folder given where the paper's figures want the one above it.
+std::string hint(const report::Collection& runs) {
+  if (runs.folder_of.empty()) return "";
+  fs::path parent = (runs.root / "..").lexically_normal();
+  if (!parent.has_filename()) parent = parent.parent_path();
+  return fmt::format("  these are runs of {}: nru report {} gives the paper's figures and claims\n",
+                     runs.folder_of, shell_word(parent.string()));
+}
+
 std::string human_text(const report::Report& made, const report::Written& written) {
-  using report::Verdict;
-  std::string text = fmt::format(
-      "{} runs; of the paper's claims {} are confirmed, {} are not, {} have not been run\n",
-      made.runs(), made.claims(Verdict::confirmed), made.claims(Verdict::not_confirmed),
-      made.claims(Verdict::not_run));
+  std::string text = summary_of(made) + "\n";
   for (const report::Section& section : made.sections) {
     for (const report::Run* run : section.runs) {
       if (run->problem.empty()) continue;
@@ -33,6 +39,7 @@ std::string human_text(const report::Report& made, const report::Written& writte
   }
   for (const std::string& note : made.collection.notes)
     text += fmt::format("  {}\n", one_line(note));
+  text += hint(made.collection);
   return text + fmt::format("wrote {}\n", written.files.back().string());
 }
 
@@ -44,12 +51,14 @@ int report_runs(const Given& given) {
     if (!given.json) print(fmt::format("copied {} runs, thinned, to {}\n", copied, given.thin));
   }
   const report::Report made = report::make_report(std::move(runs));
-  const fs::path out = given.out.empty() ? fs::path(given.runs) / "report" : fs::path(given.out);
+  const fs::path out =
+      given.out.empty() ? fs::path(given.runs) / report::kReportFolder : fs::path(given.out);
   const report::Written written = write_report(made, out);
   print(given.json ? to_json(made) : human_text(made, written));
   if (!written.warning.empty()) {
-    std::fflush(stdout);
-    fmt::print(stderr, "nru: {}; the page and the tables are there\n", one_line(written.warning));
+    flush_output();
+    errors() << fmt::format("nru: {}; the page and the tables are there\n",
+                            one_line(written.warning));
   }
   return 0;
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <map>
 #include <set>
 
 #include "report/values.h"
@@ -23,7 +24,13 @@ struct Fact {
   const Series* series = nullptr;  // null: the claim names nothing that is shown
   std::optional<double> value;     // median of the claim's metric; nothing: not run
   bool open = false;               // more updates might change it
+  bool elsewhere = false;          // no value here, but one with other settings
 };
+
+// Why there is no value.
+std::string absence(const Fact& fact) {
+  return fact.elsewhere ? "only with other settings" : "not run";
+}
 
 bool is_rank(const std::string& metric) { return metric == "top1" || metric == "top2"; }
 
@@ -44,7 +51,7 @@ bool only_grows(const std::string& metric) {
 class Judge {
  public:
   Judge(const Claim& claim, const std::vector<Series>& series, const Ranking& ranking)
-      : claim_(claim), ranking_(ranking) {
+      : claim_(claim), all_(series), ranking_(ranking) {
     for (const Series& one : series) series_.push_back(one.comparable());
   }
 
@@ -108,6 +115,10 @@ class Judge {
       const auto count = counts.find(key);
       if (count != counts.end() && ranking_.complete > 0) found.value = count->second;
     }
+    if (!found.value) {
+      const auto with_all = std::ranges::find(all_, key, &Series::key);
+      found.elsewhere = with_all != all_.end() && spread_of(*with_all, metric).has_value();
+    }
     return found;
   }
 
@@ -136,16 +147,17 @@ class Judge {
 
   // Those that have been run with their values, the others by name.
   static std::string list(const std::vector<Fact>& facts, const std::string& metric) {
-    std::vector<std::string> parts, missing;
+    std::vector<std::string> parts;
+    std::map<std::string, std::vector<std::string>> missing;
     for (const Fact& fact : facts) {
       if (fact.value) {
         parts.push_back(words(fact, metric));
       } else {
-        missing.push_back(fact.label);
+        missing[absence(fact)].push_back(fact.label);
       }
     }
-    if (!missing.empty()) {
-      parts.push_back(fmt::format("{} not run", fmt::join(missing, " and ")));
+    for (const auto& [why, labels] : missing) {
+      parts.push_back(fmt::format("{} {}", fmt::join(labels, " and "), why));
     }
     return fmt::format("{}", fmt::join(parts, ", "));
   }
@@ -203,7 +215,7 @@ class Judge {
     std::vector<std::string> parts;
     for (const Fact& fact : all) {
       if (!fact.value) {
-        parts.push_back(fmt::format("{} not run", fact.label));
+        parts.push_back(fmt::format("{} {}", fact.label, absence(fact)));
         continue;
       }
       const std::vector<const Run*> runs = fact.series->counted();
@@ -328,7 +340,8 @@ class Judge {
   }
 
   const Claim& claim_;
-  std::vector<Series> series_;
+  const std::vector<Series>& all_;
+  std::vector<Series> series_;  // with the experiment's settings
   const Ranking& ranking_;
 };
 

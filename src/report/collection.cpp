@@ -34,6 +34,14 @@ bool is_run(const fs::path& path) {
   return fs::exists(training::RunPaths{path}.config(), ignored);
 }
 
+// Files of a run, but not what it was about.
+bool is_nameless(const fs::path& path) {
+  const training::RunPaths paths{path};
+  std::error_code ignored;
+  return !is_run(path) &&
+         (fs::exists(paths.result(), ignored) || fs::exists(paths.metrics(), ignored));
+}
+
 // "nru-m144-seed3" by the experiment's cells and variants; false when it is none of them.
 bool parse_name(const std::string& name, const Experiment& experiment, Run& run) {
   const std::size_t at = name.rfind("-seed");
@@ -84,7 +92,9 @@ void find_deviations(Run& run, const OptionMap& planned) {
                                              "time_limit",
                                              "checkpoint_every",
                                              "stop_when_settled",
-                                             "stop_when_solved"};
+                                             "stop_when_solved",
+                                             "task_options.data",
+                                             "task_options.text"};
   const training::GivenValues given = settings_of(run);
   for (const auto& [key, value] : planned) {
     const auto own = given.find(key);
@@ -117,7 +127,7 @@ void read_experiment(Collection& collection, const Experiment& experiment) {
   }
   for (const std::string& name : folders_in(collection.root / experiment.name)) {
     Run run;
-    if (runs.contains(name)) continue;
+    if (runs.contains(name) || name == kReportFolder) continue;
     if (parse_name(name, experiment, run)) {
       runs[name] = std::move(run);
     } else {
@@ -146,11 +156,21 @@ Experiment experiment_of(const std::string& name, const std::string& task, const
 
 // Run directories that lie in the folder itself, by task and lag.
 void read_own(Collection& collection) {
+  const auto leave_out = [&](const fs::path& directory, const char* why) {
+    const bool root = directory == collection.root;
+    const std::string name = (root ? directory : directory.filename()).string();
+    collection.notes.push_back(fmt::format("{}: {}, left out", name, why));
+  };
   std::vector<fs::path> directories;
-  if (is_run(collection.root)) directories.push_back(collection.root);
-  for (const std::string& name : folders_in(collection.root)) {
-    if (is_run(collection.root / name)) directories.push_back(collection.root / name);
-  }
+  const auto consider = [&](const fs::path& directory) {
+    if (is_run(directory)) {
+      directories.push_back(directory);
+    } else if (is_nameless(directory)) {
+      leave_out(directory, "no config.toml");
+    }
+  };
+  consider(collection.root);
+  for (const std::string& name : folders_in(collection.root)) consider(collection.root / name);
   std::map<std::string, Experiment> own;
   for (const fs::path& directory : directories) {
     Run run;
@@ -160,6 +180,10 @@ void read_own(Collection& collection) {
     run.cell = text_of(settings, "cell.name");
     if (run.cell.empty()) run.cell = text_of(settings, "cell");
     const std::string task = text_of(settings, "task"), lag = text_of(settings, "lag");
+    if (task.empty() || run.cell.empty()) {
+      leave_out(directory, "its config.toml names no task and cell");
+      continue;
+    }
     const auto seed = settings.find("seed");
     if (seed != settings.end()) run.seed = std::llround(number(seed->second.value).value_or(0));
     if (run.result) run.seed = run.result->seed;
@@ -175,6 +199,21 @@ void read_own(Collection& collection) {
     collection.runs.push_back(std::move(run));
   }
   for (auto& [name, experiment] : own) collection.experiments.push_back(std::move(experiment));
+}
+
+// Given without its runs' common folder: "nru report runs/copy-100".
+void find_out_whose_folder(Collection& collection) {
+  const fs::path root = fs::absolute(collection.root / "").lexically_normal().parent_path();
+  const auto named =
+      std::ranges::find(collection.experiments, root.filename().string(), &Experiment::name);
+  if (named == collection.experiments.end() || is_run(root)) return;
+  const auto is_of_it = [&](const Run& run) {
+    Run ignored;
+    return run.state != RunState::missing &&
+           run.directory == collection.root / run.directory.filename() &&
+           parse_name(run.directory.filename().string(), *named, ignored);
+  };
+  if (std::ranges::any_of(collection.runs, is_of_it)) collection.folder_of = named->name;
 }
 
 std::string label_of(const std::string& cell, const experiments::Variant& variant,
@@ -260,9 +299,12 @@ Collection read_collection(const fs::path& root, std::vector<Experiment> experim
   read_own(collection);
   const auto there = [](const Run& run) { return run.state != RunState::missing; };
   if (std::ranges::none_of(collection.runs, there)) {
-    throw Error(fmt::format("there are no runs in {}; make some with nru reproduce --out {}",
-                            root.string(), shell_word(root.string())));
+    const std::string notes =
+        collection.notes.empty() ? "" : fmt::format(" ({})", fmt::join(collection.notes, "; "));
+    throw Error(fmt::format("there are no runs in {}{}; make some with nru reproduce --out {}",
+                            root.string(), notes, shell_word(root.string())));
   }
+  find_out_whose_folder(collection);
   return collection;
 }
 

@@ -12,12 +12,18 @@
 
 namespace nru::report {
 
+// Where a report lies in its folder of runs, unless it is put elsewhere.
+inline constexpr char kReportFolder[] = "report";
+
 struct Collection {
   std::filesystem::path root;
   // Those of the paper, then one for every task and lag of runs that belong to none.
   std::vector<experiments::Experiment> experiments;
   std::vector<Run> runs;           // planned ones that are not there included
   std::vector<std::string> notes;  // what was left aside, one line each
+  // The experiment whose own folder `root` is: with the folder above it these runs would stand
+  // beside the paper's. Empty: none.
+  std::string folder_of;
 };
 
 // Throws nru::Error when `root` is no folder, or holds no run at all.

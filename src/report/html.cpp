@@ -189,7 +189,7 @@ std::string summary_html(const Report& report) {
   const int confirmed = report.claims(Verdict::confirmed),
             refuted = report.claims(Verdict::not_confirmed), open = report.claims(Verdict::not_run);
   const bool paper = confirmed + refuted + open > 0;
-  std::string tiles = tile("plain", report.runs(), "runs");
+  std::string tiles = tile("plain", report.runs(), report.runs() == 1 ? "run" : "runs");
   if (paper) {
     tiles += tile("good", confirmed, "claims confirmed") + tile("bad", refuted, "not confirmed") +
              tile("plain", open, "not run");

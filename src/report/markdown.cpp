@@ -72,15 +72,20 @@ std::string section_text(const Section& section) {
 
 }  // namespace
 
-std::string to_markdown(const Report& report) {
+std::string summary_of(const Report& report) {
   const int confirmed = report.claims(Verdict::confirmed),
             refuted = report.claims(Verdict::not_confirmed), open = report.claims(Verdict::not_run);
-  std::string text = fmt::format("# Report\n\n{} runs. ", report.runs());
-  if (confirmed + refuted + open > 0) {
-    text +=
-        fmt::format("Of the paper's claims {} are confirmed, {} are not, {} have not been run. ",
-                    confirmed, refuted, open);
-  }
+  const auto is = [](int count) { return count == 1 ? "is" : "are"; };
+  std::string text = fmt::format("{} run{}.", report.runs(), report.runs() == 1 ? "" : "s");
+  if (confirmed + refuted + open == 0) return text;
+  return text +
+         fmt::format(" Of the paper's claims {} {} confirmed, {} {} not, {} {} not been run.",
+                     confirmed, is(confirmed), refuted, is(refuted), open,
+                     open == 1 ? "has" : "have");
+}
+
+std::string to_markdown(const Report& report) {
+  std::string text = fmt::format("# Report\n\n{} ", summary_of(report));
   text += "Values are medians over seeds, with the least and the greatest in parentheses.\n\n";
   for (const Section& section : report.sections) text += section_text(section);
   for (const std::string& note : report.collection.notes) text += "- " + markdown(note) + "\n";

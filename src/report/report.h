@@ -43,6 +43,9 @@ struct Report {
 
 Report make_report(Collection collection);
 
+// "3 runs. Of the paper's claims 1 is confirmed, 2 are not, 4 have not been run."; without the
+// claims where there are none.
+std::string summary_of(const Report& report);
 std::string to_markdown(const Report& report);
 std::string to_json(const Report& report);
 // `svgs`: the static figures by name, shown where `assets` come without a charting library.

@@ -12,6 +12,8 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
 
 TEST(ReportCommand, WritesTablesFiguresAndOnePage) {
   const TempDir place;
@@ -19,7 +21,7 @@ TEST(ReportCommand, WritesTablesFiguresAndOnePage) {
   ASSERT_EQ(nru(small_run() + Arguments{"--out", place / "runs/one"}).code, 0);
   const Finished finished = nru({"report", runs});
   EXPECT_EQ(finished.code, 0) << finished.err;
-  EXPECT_THAT(finished.out, AllOf(HasSubstr("1 runs"), HasSubstr("report.html")));
+  EXPECT_THAT(finished.out, AllOf(StartsWith("1 run.\nwrote "), HasSubstr("report.html")));
   const std::string page = read_bytes(place / "runs/report/report.html");
   EXPECT_NE(page.find("</html>"), std::string::npos);
   EXPECT_THAT(read_bytes(place / "runs/report/report.md"), HasSubstr("| model | runs |"));
@@ -40,6 +42,15 @@ TEST(ReportCommand, WithoutGnuplotSaysHowToGetIt) {
   EXPECT_EQ(finished.code, 0);
   EXPECT_THAT(finished.err, HasSubstr("apt-get install gnuplot-nox"));
   EXPECT_TRUE(fs::exists(place / "runs/report/report.html"));
+}
+
+TEST(ReportCommand, OfOneExperimentsFolderNamesTheOneAbove) {
+  const TempDir place;
+  const std::string runs = place / "my runs", folder = runs + "/copy-100";
+  ASSERT_EQ(nru(small_run() + Arguments{"--out", folder + "/nru-seed1"}).code, 0);
+  EXPECT_THAT(nru({"report", folder}).out,
+              HasSubstr("these are runs of copy-100: nru report '" + runs + "' "));
+  EXPECT_THAT(nru({"report", runs}).out, Not(HasSubstr("these are runs of")));
 }
 
 TEST(ReportCommand, WrongPlaces) {

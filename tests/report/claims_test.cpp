@@ -58,6 +58,19 @@ TEST(Claims, First) {
   EXPECT_EQ(verdict(first, cast), kNo);
 }
 
+// The table counts them, so that "not run" would contradict it.
+TEST(Claims, RunsWithOtherSettingsAreNamedAsSuch) {
+  const Claim first = claim(CheckKind::first, {"nru"}, {"nru", "janet", "eurnn"});
+  Cast cast;
+  cast.add({.cell = "nru", .solved_at = 20000});
+  cast.add({.cell = "eurnn", .solved_at = 207, .comparable = false});
+  EXPECT_EQ(judged(first, cast).verdict, kOpen);
+  EXPECT_EQ(judged(first, cast).reason,
+            "solved at: NRU 20,000; JANET not run, EURNN only with other settings");
+  EXPECT_EQ(judged(claim(CheckKind::solves, {"eurnn", "janet"}), cast).reason,
+            "EURNN only with other settings; JANET not run");
+}
+
 TEST(Claims, FirstNeedsToSolveAndATieIsNoLead) {
   const Claim first = claim(CheckKind::first, {"nru"}, {"nru", "janet"});
   EXPECT_EQ(verdict(first, Cast().add({.cell = "nru"}).add({.cell = "janet"})), kNo);

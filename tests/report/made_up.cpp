@@ -203,6 +203,17 @@ experiments::Experiment experiment_of(const std::string& name,
   return experiment;
 }
 
+std::vector<experiments::Experiment> copying() {
+  experiments::Experiment copy = experiment_of("copy-100", {"nru", "lstm"});
+  experiments::Claim claim;
+  claim.text = "The NRU is first";
+  claim.check = experiments::CheckKind::first;
+  claim.cells = {"nru"};
+  claim.among = {"nru", "lstm"};
+  copy.claims.push_back(claim);
+  return {copy};
+}
+
 void write_grid(const fs::path& root, const std::vector<experiments::Experiment>& experiments,
                 int points) {
   const std::map<std::string, std::int64_t> solves = {

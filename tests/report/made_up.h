@@ -51,6 +51,9 @@ class Cast {
 experiments::Experiment experiment_of(const std::string& name,
                                       const std::vector<std::string>& cells);
 
+// copy-100 with the NRU and the LSTM, and the claim that the NRU is the first.
+std::vector<experiments::Experiment> copying();
+
 // Every run of these experiments under `root`, with made-up outcomes that look like the paper's.
 void write_grid(const std::filesystem::path& root,
                 const std::vector<experiments::Experiment>& experiments, int points);
