@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <system_error>
 #include <utility>
 
@@ -18,6 +19,15 @@ constexpr std::string_view kDigits = "0123456789";
 
 bool is_digit(char c) { return kDigits.find(c) != std::string_view::npos; }
 
+// How to write a whole number that was given as 1e5 where an integer belongs; else "".
+std::string as_integer(const OptionSpec& spec, const OptionValue& given) {
+  constexpr double kMost = 9e18;
+  const auto* real = std::get_if<double>(&given);
+  if (real == nullptr || !std::holds_alternative<int64_t>(spec.default_value)) return "";
+  const bool whole = std::abs(*real) <= kMost && *real == std::floor(*real);  // false for NaN
+  return whole ? fmt::format("; write {}", static_cast<int64_t>(*real)) : "";
+}
+
 // `given` as the type of the spec's default, or an Error.
 OptionValue checked(const OptionSpec& spec, const OptionValue& given, const std::string& owner) {
   OptionValue value = given;
@@ -26,9 +36,9 @@ OptionValue checked(const OptionSpec& spec, const OptionValue& given, const std:
     value = static_cast<double>(*integer);
   }
   if (value.index() != spec.default_value.index()) {
-    throw Error(fmt::format("option '{}' for {} must be {}, not {}; the default is {}", spec.key,
+    throw Error(fmt::format("option '{}' for {} must be {}, not {}{}; the default is {}", spec.key,
                             owner, type_name(spec.default_value), to_string(given),
-                            to_string(spec.default_value)));
+                            as_integer(spec, given), to_string(spec.default_value)));
   }
   const auto* word = std::get_if<std::string>(&value);
   if (word != nullptr && !spec.choices.empty() &&

@@ -189,6 +189,7 @@ TaskInfo char_lm_info() {
        false,
        "evaluate as the authors did: all windows alike, bits by 0.693 instead of ln 2",
        {}}};
+  info.paths = {"text", "data"};
   info.defaults.epochs = 20;
   info.defaults.batch_size = 128;
   info.size_class = "char-lm";

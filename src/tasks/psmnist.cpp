@@ -16,9 +16,12 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <memory>
+#include <span>
 #include <stdexcept>
 
+#include "support/sha256.h"
 #include "tasks/accuracy.h"
 #include "tasks/cuda/rule_batches.h"
 #include "tasks/data_sets.h"
@@ -104,6 +107,16 @@ class PsMnist : public Task {
 
   Score score(const Batch& batch, std::span<const std::int32_t> predictions) const override {
     return count_right(batch, predictions);
+  }
+
+  std::map<std::string, std::string> metadata() const override {
+    Sha256 images;
+    for (const LabelledImages* all : {&train_, &test_}) {
+      images.update(all->pixels);
+      const auto labels = std::as_bytes(std::span(all->labels));
+      images.update({reinterpret_cast<const char*>(labels.data()), labels.size()});
+    }
+    return {{"images", images.hex_digest()}};
   }
 
  private:
@@ -199,6 +212,7 @@ TaskInfo psmnist_info() {
   info.options = {{"permute", true, "false: the pixels in their own order, row by row", {}},
                   {"dropout", 0.0, "share of the pixels that training leaves dark, at random", {}},
                   {"data", std::string(), "where MNIST lies; empty: the data directory", {}}};
+  info.paths = {"data"};
   info.defaults.epochs = 100;
   info.defaults.batch_size = 100;
   info.size_class = "psmnist";

@@ -177,6 +177,7 @@ struct TaskInfo {
   std::string name;
   std::string summary;              // one line for `nru list`
   std::vector<OptionSpec> options;  // keys under task_options.
+  std::vector<std::string> paths;   // those of them that say where data lie
   RunDefaults defaults;
   std::string size_class;  // which sizes of a cell apply: "copy", "psmnist" or "char-lm"
   SelectBy select_by = SelectBy::loss;

@@ -34,9 +34,9 @@ const std::map<std::string, Range> kRanges = {
     {"batch_size", {1, 1e6, "1 to 1000000"}},
     {"lag", {0, 1e6, "1 to 1000000"}},
     {"threads", {0, 4096, "1 to 4096, or 0 for all cores"}},
-    {"learning_rate", {DBL_MIN, 1e3, "a number above 0, such as 0.001"}},
-    {"clip_norm", {0, 1e30, "a number above 0, or 0 for no clipping"}},
-    {"clip_state", {0, 1e30, "a number above 0, or 0 for no limit"}},
+    {"learning_rate", {DBL_MIN, 1e3, "a number above 0 and up to 1000, such as 0.001"}},
+    {"clip_norm", {0, 1e30, "a number above 0 and up to 1e30, or 0 for no clipping"}},
+    {"clip_state", {0, 1e30, "a number above 0 and up to 1e30, or 0 for no limit"}},
     {"adam_beta2", {0, 0.9999999, "0 to 0.9999999, such as 0.999"}},
     {"anneal", {0, 1, "0 for none, or up to 1, such as 0.5"}},
     {"average", {0, 0.999999, "0 for none, or up to 0.999999, such as 0.999"}},
@@ -294,7 +294,8 @@ void check_combinations(const RunConfig& config, const GivenValues& given,
       throw Error(fmt::format("task {} has no lag; remove the key", task.name));
     }
     if (task.defaults.lag && config.lag < 1) {
-      throw Error(fmt::format("lag {} is not possible; choose 1 or more", config.lag));
+      throw Error(
+          fmt::format("lag {} is not possible; choose {}", config.lag, kRanges.at("lag").choose));
     }
   });
   located(given, "device", [&] {
@@ -306,6 +307,15 @@ void check_combinations(const RunConfig& config, const GivenValues& given,
       throw Error(fmt::format("device '{}' is not known; choose cpu, cuda or cuda:N", device));
     }
   });
+}
+
+// Where data lie must not depend on where a later command is called.
+void make_paths_absolute(OptionMap& task_options, const tasks::TaskInfo& task) {
+  for (const std::string& key : task.paths) {
+    const auto path = get<std::string>(task_options, key);
+    if (!path.empty())
+      task_options[key] = std::filesystem::absolute(path).lexically_normal().string();
+  }
 }
 
 // Such bytes could not be read back from config.toml.
@@ -353,6 +363,7 @@ RunConfig resolve_config(const ConfigSources& sources, const CellLookup& find_ce
   config.task_options = part_of(preset, kTaskPrefix);
   overlay(config.task_options, checked_part(given, kTaskPrefix, task.options, task_owner));
   config.task_options = resolve_options(task.options, config.task_options, task_owner);
+  make_paths_absolute(config.task_options, task);
 
   const std::string cell_owner = "cell " + cell.name;
   const auto sizes = cell.sizes_by_class.find(task.size_class);

@@ -7,6 +7,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -23,11 +24,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Data may be moved: what they are is for the task to compare (Task::metadata).
+bool says_where_data_lie(const std::string& key, const RunConfig& config) {
+  const std::vector<std::string>& paths = tasks::find_task(config.task).paths;
+  return key.starts_with(kTaskPrefix) &&
+         std::find(paths.begin(), paths.end(), key.substr(kTaskPrefix.size())) != paths.end();
+}
+
 bool free_to_change(const std::string& key, const RunConfig& config) {
   static const std::set<std::string> free = {
       "stop_when_solved", "stop_when_settled", "time_limit", "threads", "out", "checkpoint_every"};
   static const std::set<std::string> length = {"updates", "epochs"};  // what anneal goes by
-  return free.contains(key) || (config.anneal == 0 && length.contains(key));
+  return free.contains(key) || (config.anneal == 0 && length.contains(key)) ||
+         says_where_data_lie(key, config);
 }
 
 // Keys of runs and cells that are younger than some runs, and what those went by.
@@ -45,6 +54,20 @@ bool is_as_before(const std::string& key, const OptionValue& value, const RunCon
   }
   const auto found = kBefore.find(key);
   return found != kBefore.end() && found->second == value;
+}
+
+// Whether the run went by another value of a key than this. As text: nan equals nan.
+bool differs(const GivenValues& stored, const std::string& key, const OptionValue& value,
+             const RunConfig& config) {
+  const auto found = stored.find(key);
+  if (found == stored.end()) return !is_as_before(key, value, config);
+  return to_string(found->second.value) != to_string(value);
+}
+
+// A time limit is this process's, and no part of the run.
+std::string text_of(RunConfig config) {
+  config.time_limit = 0;
+  return to_toml(config);
 }
 
 // The first file of a run that lies in the directory, or an empty path.
@@ -114,14 +137,12 @@ std::vector<std::string> config_differences(const GivenValues& stored, const Run
   const OptionMap wanted = flatten(config);
   for (const auto& [key, value] : wanted) {
     if (free_to_change(key, config) || (may_move && key == "device")) continue;
+    if (!differs(stored, key, value, config)) continue;
     const auto found = stored.find(key);
-    if (found == stored.end()) {
-      if (is_as_before(key, value, config)) continue;
-      differences.push_back(fmt::format("{}: not set there, {} here", key, to_string(value)));
-    } else if (to_string(found->second.value) != to_string(value)) {  // as text: nan equals nan
-      differences.push_back(fmt::format("{}: {} there, {} here", key,
-                                        to_string(found->second.value), to_string(value)));
-    }
+    differences.push_back(fmt::format(
+        "{}: {}, {} here", key,
+        found == stored.end() ? "not set there" : to_string(found->second.value) + " there",
+        to_string(value)));
   }
   for (const auto& [key, entry] : stored) {
     if (!wanted.contains(key)) {
@@ -141,7 +162,7 @@ RunDirectory RunDirectory::create(const RunConfig& config) {
         fmt::format("{} holds a run already ({}); go on with --resume or choose another --out",
                     config.out, trace.filename().string()));
   }
-  write_file_atomically(run.paths_.config(), to_toml(config));
+  write_file_atomically(run.paths_.config(), text_of(config));
   return run;
 }
 
@@ -166,8 +187,18 @@ RunDirectory RunDirectory::resume(const RunConfig& config) {
   return run;
 }
 
+void RunDirectory::record_places(const RunConfig& config) {
+  const GivenValues stored =
+      read_flat_toml(read_text_file(paths_.config(), "configuration"), paths_.config().string());
+  for (const auto& [key, value] : flatten(config)) {
+    if (key == "out" || key == "time_limit" || says_where_data_lie(key, config)) continue;
+    if (differs(stored, key, value, config)) return;
+  }
+  record(config);
+}
+
 void RunDirectory::record(const RunConfig& config) {
-  const std::string now = to_toml(config);
+  const std::string now = text_of(config);
   if (now != read_text_file(paths_.config(), "configuration"))
     write_file_atomically(paths_.config(), now);
 }

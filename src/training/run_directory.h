@@ -43,6 +43,9 @@ class RunDirectory {
   static RunDirectory resume(const RunConfig& config);
   // config.toml then says what the run is now.
   void record(const RunConfig& config);
+  // Of a run that has nothing left to do, whose result would not be of another configuration: only
+  // where it and its data lie. Where anything else has changed, nothing is written.
+  void record_places(const RunConfig& config);
 
   const RunPaths& paths() const { return paths_; }
 

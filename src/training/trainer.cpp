@@ -113,12 +113,21 @@ Trainer::Trainer(const RunConfig& config, bool resume)
         return state_.update > 0 ? MetricsWriter::resume(paths().metrics(), state_.update)
                                  : MetricsWriter::create(paths().metrics());
       }()) {
+  if (state_.update > total_updates_) {
+    throw Error(fmt::format(
+        "{} has made {} updates already, and is asked for {}; ask for more, or leave it out",
+        config.out, format_count(state_.update), format_count(total_updates_)));
+  }
   const std::int64_t per_epoch = setup_.task->updates_per_epoch();
   evaluate_every_ = config.evaluate_every > 0 ? config.evaluate_every
                     : per_epoch > 0           ? per_epoch
                                               : total_updates_;
   updater_ = setup_.engine->make_updater(*setup_.task, setup_.parameters, optimizer_);
-  if (!complete()) directory_.record(config);
+  if (complete()) {
+    directory_.record_places(config);
+  } else {
+    directory_.record(config);
+  }
   started_ = steady_seconds();
   seconds_before_ = state_.seconds;
 }
@@ -163,13 +172,26 @@ void Trainer::swap_average() {
   std::swap_ranges(average.begin(), average.end(), setup_.parameters.values());
 }
 
+// An evaluation may take minutes, and is made to its end: a signal meanwhile gets an answer.
+Evaluation Trainer::watched_evaluation(tasks::Split split) {
+  return evaluate(*setup_.engine, *setup_.task, split, [&](std::int64_t done, std::int64_t all) {
+    if (done == all || SignalGuard::received() == 0 || told_to_wait_) return;
+    told_to_wait_ = true;
+    progress_->message(fmt::format(
+        "{} ({} of {} batches are done); the same signal again ends at once, back to the last "
+        "checkpoint",
+        ending_ || complete() ? "making the last evaluations" : "stopping after this evaluation",
+        format_count(done), format_count(all)));
+  });
+}
+
 // By the average of the weights where there is one: that is what it is kept for.
 Evaluation Trainer::evaluate_split(tasks::Split split) {
-  if (optimizer_.average().empty()) return evaluate(*setup_.engine, *setup_.task, split);
+  if (optimizer_.average().empty()) return watched_evaluation(split);
   updater_->fetch();
   swap_average();
   updater_->publish();
-  const Evaluation evaluation = evaluate(*setup_.engine, *setup_.task, split);
+  const Evaluation evaluation = watched_evaluation(split);
   swap_average();
   updater_->publish();
   return evaluation;
@@ -313,6 +335,7 @@ Trainer::Stop Trainer::make_updates(Progress& progress) {
 
 Trainer::Outcome Trainer::run(Progress& progress) {
   const SignalGuard signals;
+  progress_ = &progress;
   Stop stop = Stop::none;
   while (stop == Stop::none) {
     stop = reason_to_stop();
@@ -320,6 +343,7 @@ Trainer::Outcome Trainer::run(Progress& progress) {
     stop = make_updates(progress);
   }
   progress.finish();
+  ending_ = true;
   Outcome outcome;
   outcome.message = message_;
   if (stop == Stop::signal) outcome.signal = SignalGuard::received();
@@ -352,7 +376,7 @@ std::optional<Metrics> Trainer::test_of_best() {
                                 setup_.parameters.values() + setup_.parameters.size());
   load_weights(best, setup_.parameters);
   updater_->publish();
-  const Metrics test = evaluate(*setup_.engine, *setup_.task, tasks::Split::test).metrics();
+  const Metrics test = watched_evaluation(tasks::Split::test).metrics();
   std::copy(last.begin(), last.end(), setup_.parameters.values());
   updater_->publish();
   return test;

@@ -71,6 +71,7 @@ class Trainer {
   bool better(const Metrics& valid) const;
   void select(const Metrics& valid);
   void swap_average();
+  Evaluation watched_evaluation(tasks::Split split);
   Evaluation evaluate_split(tasks::Split split);
   std::optional<Metrics> test_of_best();
   std::optional<Metrics> last_training_loss() const;
@@ -91,6 +92,9 @@ class Trainer {
   double started_ = 0;         // clock at construction
   double seconds_before_ = 0;  // of earlier processes
   std::string message_;
+  Progress* progress_ = nullptr;  // run()'s
+  bool ending_ = false;           // no updates follow
+  bool told_to_wait_ = false;     // that a signal waits for an evaluation
 };
 
 }  // namespace nru::training

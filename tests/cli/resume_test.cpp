@@ -90,6 +90,27 @@ TEST_F(Resume, AfterSigtermAndSigint) {
   EXPECT_EQ(difference(whole(), run()), "");
 }
 
+// An evaluation is made to its end, which may take a while: who wants to stop is told so.
+TEST_F(Resume, ASignalDuringAnEvaluationIsAnswered) {
+  Arguments loud = long_run(run()) +
+                   Arguments{"--updates",         "98",    "--set",
+                             "evaluate_every=49", "--set", "task_options.evaluation_batches=10000"};
+  std::erase(loud, "--quiet");
+  const auto stopped_at = [&](const Arguments& arguments, long update) {
+    const auto program = started(arguments, update);  // the line of metrics before an evaluation
+    program->signal(SIGINT);
+    return program->wait();
+  };
+  const Finished first = stopped_at(loud, 49);
+  EXPECT_EQ(first.code, 128 + SIGINT) << first.err;
+  EXPECT_THAT(first.err, HasSubstr("stopping after this evaluation ("));
+  EXPECT_EQ(json_file(run() / "result.json").at("status"), "interrupted");
+  const Finished last = stopped_at({"train", "--resume", "--out", run()}, 98);
+  EXPECT_EQ(last.code, 0) << last.err;
+  EXPECT_THAT(last.err, HasSubstr("making the last evaluations ("));
+  EXPECT_EQ(json_file(run() / "result.json").at("status"), "finished");
+}
+
 // Ctrl-C ends the reader of `nru train 2>&1 | tee log` as well; a lost ssh session closes the
 // terminal.
 TEST_F(Resume, WhenNobodyReadsAnyMore) {
@@ -99,6 +120,24 @@ TEST_F(Resume, WhenNobodyReadsAnyMore) {
   ASSERT_TRUE(program.wait_until([&] { return last_logged_update(run()) >= 100; }));
   program.signal(SIGHUP);
   EXPECT_EQ(program.wait().code, 128 + SIGHUP);
+  EXPECT_EQ(json_file(run() / "result.json").at("status"), "interrupted");
+  ASSERT_EQ(nru({"train", "--quiet", "--resume", "--out", run()}).code, 0);
+  EXPECT_EQ(difference(whole(), run()), "");
+}
+
+TEST_F(Resume, AsksForMoreUpdatesThanThereAre) {
+  ASSERT_EQ(nru(small_run() + Arguments{"--out", run()}).code, 0);
+  const std::string result = read_bytes(run() / "result.json");
+  const Finished less = nru({"train", "--resume", "--out", run(), "--updates", "7"});
+  EXPECT_EQ(less.code, 2);
+  EXPECT_THAT(less.err, HasSubstr("has made 60 updates already, and is asked for 7"));
+  EXPECT_EQ(read_bytes(run() / "result.json"), result);
+}
+
+// The limit is that of a process: the command that is shown goes on to the end.
+TEST_F(Resume, WithoutTheTimeLimitOfTheFirst) {
+  const Finished first = nru(long_run(run()) + Arguments{"--time-limit", "0.001"});
+  ASSERT_EQ(first.code, 0) << first.err;
   EXPECT_EQ(json_file(run() / "result.json").at("status"), "interrupted");
   ASSERT_EQ(nru({"train", "--quiet", "--resume", "--out", run()}).code, 0);
   EXPECT_EQ(difference(whole(), run()), "");

@@ -13,6 +13,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+namespace fs = std::filesystem;
 using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::StartsWith;
@@ -228,6 +229,35 @@ TEST(Train, ATerminalGetsColourAndACurveUnlessNoColor) {
                     Not(HasSubstr("\x1b[3"))));
 }
 
+// A path is relative to where training began, and data may be moved.
+TEST(Eval, FindsTheTextFromAnywhere) {
+  const TempDir directory;
+  std::string text;
+  while (text.size() < 3000) text += "so it is.\n";
+  write_bytes(directory / "text.txt", text);
+  const Finished trained = nru({"train",   "--task",
+                                "char-lm", "--cell",
+                                "gru",     "--updates",
+                                "4",       "--out",
+                                "run",     "--quiet",
+                                "--set",   "cell.hidden_size=4",
+                                "--set",   "task_options.embedding=3",
+                                "--set",   "task_options.window=10",
+                                "--set",   "batch_size=4",
+                                "--set",   "task_options.text=text.txt"},
+                               {.directory = directory.path()});
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  EXPECT_EQ(nru({"eval", directory / "run"}).code, 0);
+  fs::create_directory(directory / "moved");
+  fs::rename(directory / "text.txt", directory / "moved/text.txt");
+  EXPECT_EQ(nru({"eval", directory / "run"}).code, 2);
+  const Finished moved = nru({"train", "--resume", "--out", directory / "run", "--set",
+                              "task_options.text=" + (directory / "moved/text.txt").string()});
+  EXPECT_EQ(moved.code, 0) << moved.err;
+  EXPECT_THAT(moved.err, HasSubstr("is finished already"));
+  EXPECT_EQ(nru({"eval", directory / "run"}).code, 0);
+}
+
 // As what a run leaves that was made on a GPU and copied to a computer without one.
 TEST(Eval, ElsewhereThanWhereTheRunWasMade) {
   const TempDir directory;
@@ -244,8 +274,11 @@ TEST(Eval, ElsewhereThanWhereTheRunWasMade) {
 
 TEST(Eval, OnATerminalSaysHowFarItIs) {
   const TempDir directory;
-  ASSERT_EQ(nru(small_run() + Arguments{"--out", directory / "run"}).code, 0);
-  const Arguments slow{"eval", directory / "run", "--lag", "20000"};
+  ASSERT_EQ(nru(small_run() + Arguments{"--out", directory / "run", "--set",
+                                        "task_options.evaluation_batches=200"})
+                .code,
+            0);
+  const Arguments slow{"eval", directory / "run", "--lag", "5000"};
   EXPECT_THAT(nru(slow, {.terminal = true}).out, HasSubstr("test split: batch "));
   EXPECT_THAT(nru(slow).err, IsEmpty());
 }

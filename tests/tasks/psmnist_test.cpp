@@ -51,6 +51,15 @@ class PsMnist : public testing::Test {
   test::TempDir directory_;
 };
 
+// A run that goes on must not do so with other images of the same number and size.
+TEST_F(PsMnist, OtherImagesAreToldApart) {
+  const auto images = [&] { return make(4)->metadata().at("images"); };
+  const std::string before = images();
+  EXPECT_EQ(images(), before);
+  test::write_small_mnist(directory_.path(), 60, 1002);
+  EXPECT_NE(images(), before);
+}
+
 TEST_F(PsMnist, LayoutWithTheFixedPermutation) {
   NumpyRandomState random(50);
   const auto images = random.permutation(60);

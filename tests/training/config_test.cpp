@@ -279,8 +279,8 @@ TEST_F(Config, WrongTypesAndValuesOutOfRange) {
     const char* set;
     const char* expected;
   } cases[] = {
-      {"lag=0", "lag 0 is not possible"},
-      {"lag=-5", "lag -5 is not possible"},
+      {"lag=0", "lag 0 is not possible; choose 1 to 1000000"},
+      {"lag=-5", "lag -5 is not possible; choose 1 to 1000000"},
       {"lag=1000001", "lag 1000001 is not possible"},
       {"lag=ten", "must be an integer"},
       {"lag=1.5", "must be an integer"},
@@ -292,6 +292,10 @@ TEST_F(Config, WrongTypesAndValuesOutOfRange) {
       {"batch_size=0", "batch_size 0 is not possible"},
       {"updates=-1", "updates -1 is not possible"},
       {"learning_rate=0", "learning_rate 0.0 is not possible"},
+      {"learning_rate=1e6", "choose a number above 0 and up to 1000, such as 0.001"},
+      {"clip_norm=1e31", "choose a number above 0 and up to 1e30, or 0 for no clipping"},
+      {"clip_state=1e31", "choose a number above 0 and up to 1e30, or 0 for no limit"},
+      {"lag=1e2", "must be an integer, not 100.0; write 100; the default is"},
       {"learning_rate=-0.1", "learning_rate -0.1 is not possible"},
       {"learning_rate=nan", "learning_rate nan is not possible"},
       {"learning_rate=inf", "learning_rate inf is not possible"},
