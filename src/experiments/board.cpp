@@ -17,36 +17,46 @@ using training::format_duration;
 constexpr double kRedraw = 0.25, kEarly = 10, kLate = 60, kFirstMinute = 60;
 constexpr int kOtherRows = 3;  // "and 5 more", the totals, and the cursor's
 
-std::string run_text(const RunLine& run, std::size_t name_width) {
-  std::string text = fmt::format("{:<{}}", run.name, name_width);
-  if (run.step != "training") return text + "  " + run.step;
-  text += "  " + format_count(run.update);
-  if (run.total > 0) {
-    text += fmt::format("/{} ({:.0f} %)", format_count(run.total),
-                        100.0 * static_cast<double>(run.update) / static_cast<double>(run.total));
+// The time left is what people look for: it goes last of all but the name.
+std::vector<LineField> run_fields(const RunLine& run, std::size_t name_width) {
+  std::vector<LineField> fields{{fmt::format("  {:<{}}", run.name, name_width)}};
+  if (run.step != "training") {
+    fields.push_back({"  " + run.step});
+    return fields;
   }
-  if (run.rate) text += fmt::format("  {:.{}f}/s", *run.rate, *run.rate < 10 ? 1 : 0);
-  if (run.loss) text += fmt::format("  loss {:.4g}", *run.loss);
-  if (run.relative_loss) text += fmt::format(" ({:.1f} %)", 100 * *run.relative_loss);
-  if (run.seconds_left) text += "  ETA " + format_duration(*run.seconds_left);
-  return text;
+  const std::string of = run.total > 0 ? "/" + format_count(run.total) : "";
+  fields.push_back({"  " + format_count(run.update) + of, 5});
+  if (run.total > 0) {
+    const double done = static_cast<double>(run.update) / static_cast<double>(run.total);
+    fields.push_back({fmt::format(" ({:.0f} %)", 100 * done), 2});
+  }
+  if (run.rate)
+    fields.push_back({fmt::format("  {:.{}f}/s", *run.rate, *run.rate < 10 ? 1 : 0), 1});
+  if (run.loss) {
+    fields.push_back({fmt::format("  loss {:.4g}", *run.loss), 4});
+    if (run.relative_loss)
+      fields.push_back({fmt::format(" ({:.1f} %)", 100 * *run.relative_loss), 3});
+  }
+  if (run.seconds_left) fields.push_back({"  ETA " + format_duration(*run.seconds_left), 6});
+  return fields;
+}
+
+std::vector<LineField> totals_fields(const Totals& totals) {
+  std::vector<LineField> fields{
+      {fmt::format("{} of {} runs done", totals.done + totals.diverged, totals.runs)}};
+  if (totals.diverged > 0) fields.push_back({fmt::format(" ({} diverged)", totals.diverged), 3});
+  const auto add = [&](std::size_t count, const char* what, int leaves) {
+    if (count > 0) fields.push_back({fmt::format(", {} {}", count, what), leaves});
+  };
+  add(totals.running, "running", 4);
+  add(totals.queued, "queued", 2);
+  add(totals.waiting, "in use elsewhere", 1);
+  add(totals.failed, "failed", 5);
+  if (totals.seconds_left) fields.push_back({", ETA " + format_duration(*totals.seconds_left), 6});
+  return fields;
 }
 
 }  // namespace
-
-std::string totals_text(const Totals& totals) {
-  std::string text = fmt::format("{} of {} runs done", totals.done + totals.diverged, totals.runs);
-  if (totals.diverged > 0) text += fmt::format(" ({} diverged)", totals.diverged);
-  const auto add = [&](std::size_t count, const char* what) {
-    if (count > 0) text += fmt::format(", {} {}", count, what);
-  };
-  add(totals.running, "running");
-  add(totals.queued, "queued");
-  add(totals.waiting, "in use elsewhere");
-  add(totals.failed, "failed");
-  if (totals.seconds_left) text += ", ETA " + format_duration(*totals.seconds_left);
-  return text;
-}
 
 Board::Board(TerminalStyle style, std::ostream& out, Clock clock)
     : style_(style),
@@ -79,12 +89,11 @@ std::vector<std::string> Board::lines(const std::vector<RunLine>& runs,
   // A taller block would scroll and could not be redrawn.
   const auto rows = static_cast<std::size_t>(std::max(style_.rows - kOtherRows, 0));
   const std::size_t shown = style_.terminal ? std::min(runs.size(), rows) : runs.size();
-  for (std::size_t i = 0; i < shown; ++i) lines.push_back("  " + run_text(runs[i], width));
-  if (shown < runs.size()) lines.push_back(fmt::format("  and {} more", runs.size() - shown));
-  lines.push_back(totals_text(totals));
-  if (style_.terminal) {  // a line that wraps could not be redrawn
-    for (std::string& line : lines) line = style_.cut(std::move(line));
-  }
+  // Nor could a line that wraps.
+  for (std::size_t i = 0; i < shown; ++i) lines.push_back(style_.fit(run_fields(runs[i], width)));
+  if (shown < runs.size())
+    lines.push_back(style_.fit({{fmt::format("  and {} more", runs.size() - shown)}}));
+  lines.push_back(style_.fit(totals_fields(totals)));
   return lines;
 }
 

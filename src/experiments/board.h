@@ -43,7 +43,7 @@ class Board {
   void finish();
 
   // The lines without cursor codes. On a terminal they fit into it with the cursor's line below:
-  // none is wider, and runs that have no row are counted.
+  // none is wider, what matters least is left out, and runs that have no row are counted.
   std::vector<std::string> lines(const std::vector<RunLine>& runs, const Totals& totals) const;
 
  private:
@@ -57,8 +57,5 @@ class Board {
   double last_drawn_;
   std::size_t drawn_ = 0;  // lines that stand there to be redrawn
 };
-
-// "12 of 30 runs done, 2 running, 16 queued, 1 failed, ETA 1h 02m".
-std::string totals_text(const Totals& totals);
 
 }  // namespace nru::experiments

@@ -21,6 +21,7 @@ struct Job {
   std::int64_t updates_per_epoch = 0;  // 0: the task has no epochs
   double cost_per_update = 0;          // steps * rows * parameters
   bool inspect = false;                // `nru inspect` follows the training
+  std::string problem;                 // why it cannot be made here, such as missing data
 
   std::string name() const { return run.directory.string(); }
   std::filesystem::path directory() const { return config.out; }

@@ -117,6 +117,26 @@ class RemoveOnFailure {
 
 using Pieces = std::span<const std::span<const std::byte>>;
 
+struct Place {
+  fs::path target, directory, temporary;
+  bool in_place = false;  // a device or a pipe, of which there is but the target
+};
+
+Place place_of(const fs::path& name) {
+  if (!name.has_filename()) fail(name, EISDIR);
+  std::error_code ignored;
+  const fs::file_status there = fs::status(name, ignored);  // of what a link leads to
+  if (fs::exists(there) && !fs::is_regular_file(there) && !fs::is_directory(there))
+    return {.target = name, .directory = {}, .temporary = {}, .in_place = true};
+  // A link stays one: the file that it leads to is replaced.
+  const bool linked = fs::is_regular_file(there) && fs::is_symlink(name, ignored);
+  Place place;
+  place.target = linked ? fs::canonical(name) : name;
+  place.directory = place.target.has_parent_path() ? place.target.parent_path() : fs::path(".");
+  place.temporary = place.directory / ("." + place.target.filename().string() + ".tmp");
+  return place;
+}
+
 // Devices and pipes (/dev/stdout) are written to, never replaced.
 void write_in_place(const fs::path& target, Pieces pieces) {
   const Descriptor file(
@@ -128,26 +148,26 @@ void write_in_place(const fs::path& target, Pieces pieces) {
 }  // namespace
 
 void write_file_atomically(const fs::path& name, Pieces pieces) {
-  if (!name.has_filename()) fail(name, EISDIR);
-  std::error_code ignored;
-  const fs::file_status there = fs::status(name, ignored);  // of what a link leads to
-  if (fs::exists(there) && !fs::is_regular_file(there) && !fs::is_directory(there)) {
+  const Place place = place_of(name);
+  if (place.in_place) {
     write_in_place(name, pieces);
     return;
   }
-  // A link stays one: the file that it leads to is replaced.
-  const bool linked = fs::is_regular_file(there) && fs::is_symlink(name, ignored);
-  const fs::path target = linked ? fs::canonical(name) : name;
-  const fs::path directory = target.has_parent_path() ? target.parent_path() : fs::path(".");
-  const fs::path temporary = directory / ("." + target.filename().string() + ".tmp");
-
-  const Descriptor file = open_temporary(temporary, target);
-  RemoveOnFailure cleanup(temporary);
-  for (const auto piece : pieces) write_all(file.get(), piece, target);
-  if (uninterrupted([&] { return ::fsync(file.get()); }) < 0) fail(target, errno);
-  if (::rename(temporary.c_str(), target.c_str()) < 0) fail(target, errno);
+  const Descriptor file = open_temporary(place.temporary, place.target);
+  RemoveOnFailure cleanup(place.temporary);
+  for (const auto piece : pieces) write_all(file.get(), piece, place.target);
+  if (uninterrupted([&] { return ::fsync(file.get()); }) < 0) fail(place.target, errno);
+  if (::rename(place.temporary.c_str(), place.target.c_str()) < 0) fail(place.target, errno);
   cleanup.disarm();
-  sync_directory(directory, target);
+  sync_directory(place.directory, place.target);
+}
+
+void check_can_be_written(const fs::path& name) {
+  const Place place = place_of(name);
+  if (place.in_place) return;  // to open a pipe would be to use it
+  if (fs::is_directory(place.target)) fail(place.target, EISDIR);
+  const Descriptor file = open_temporary(place.temporary, place.target);
+  const RemoveOnFailure cleanup(place.temporary);
 }
 
 void write_file_atomically(const fs::path& target, std::span<const std::byte> bytes) {

@@ -24,4 +24,8 @@ void write_file_atomically(const std::filesystem::path& target, std::span<const 
 void write_file_atomically(const std::filesystem::path& target,
                            std::span<const std::span<const std::byte>> pieces);
 
+// Before long work whose result goes there: throws as write_file_atomically() would for want of a
+// directory or of permission. Leaves nothing behind, and what is at `target` as it is.
+void check_can_be_written(const std::filesystem::path& target);
+
 }  // namespace nru

@@ -50,6 +50,24 @@ std::string TerminalStyle::cut(std::string line) const {
   return line;
 }
 
+std::string TerminalStyle::fit(std::vector<LineField> fields) const {
+  const auto line = [&] {
+    std::string text;
+    for (const LineField& field : fields) text += field.text;
+    return text;
+  };
+  if (!terminal) return line();
+  while (static_cast<int>(line().size()) > std::max(columns - 1, 0)) {
+    auto next = fields.end();
+    for (auto field = fields.begin(); field != fields.end(); ++field) {
+      if (field->leaves > 0 && (next == fields.end() || field->leaves < next->leaves)) next = field;
+    }
+    if (next == fields.end()) return cut(line());
+    fields.erase(next);
+  }
+  return line();
+}
+
 TerminalStyle detect_terminal(int fd) {
   TerminalStyle style;
   const std::string term = environment("TERM");

@@ -4,8 +4,15 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace nru {
+
+// A piece of a line, with the separator before it.
+struct LineField {
+  std::string text;
+  int leaves = 0;  // 1: left out first where the line is too long, then 2, ...; 0: never
+};
 
 struct TerminalStyle {
   bool terminal = false;  // a person watches: lines may be rewritten
@@ -19,6 +26,9 @@ struct TerminalStyle {
   // What of `line` fits into one row and leaves the last column free, where the cursor would wrap.
   // A byte counts as a column.
   std::string cut(std::string line) const;
+  // The fields as one line; on a terminal without those it has no room for, whole ones. What is
+  // still too long then is cut.
+  std::string fit(std::vector<LineField> fields) const;
 };
 
 // Looks at file descriptor `fd` and the environment (NO_COLOR, TERM, LC_ALL, LC_CTYPE, LANG;

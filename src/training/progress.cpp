@@ -27,13 +27,9 @@ std::string rate_text(double rate) {
   return fmt::format("{:.3g}", rate);
 }
 
-std::string loss_text(const ProgressState& state, const char* relative_to) {
-  if (!state.loss) return "";
-  std::string text = fmt::format("loss {:.4g}", *state.loss);
-  if (state.relative_loss)
-    text += fmt::format(" ({:.3g} %{})", 100 * *state.relative_loss, relative_to);
-  return text;
-}
+std::string loss_text(double loss) { return fmt::format("loss {:.4g}", loss); }
+
+std::string percent(double relative_loss) { return fmt::format("{:.3g} %", 100 * relative_loss); }
 
 std::string repeat(const char* piece, int times) {
   std::string text;
@@ -117,31 +113,42 @@ std::string Progress::plain_line(const ProgressState& state) const {
   std::string text =
       fmt::format("{}: update {} of {}", label_, format_count(state.update), format_count(total_));
   if (rate_ > 0) text += fmt::format(", {} updates/s", rate_text(rate_));
-  if (state.loss) text += ", " + loss_text(state, " of the baseline");
+  if (state.loss) {
+    text += ", " + loss_text(*state.loss);
+    if (state.relative_loss)
+      text += fmt::format(" ({} of the baseline)", percent(*state.relative_loss));
+  }
   if (const std::string left = remaining(state); !left.empty()) text += ", ETA " + left;
   return text;
 }
 
 // The bar takes what room the numbers leave; a terminal too narrow for a bar shows none, and one
-// too narrow for the numbers shows the first of them: a line that wraps could not be rewritten.
+// too narrow for the numbers shows those that matter: a line that wraps could not be rewritten.
 std::string Progress::live_line(const ProgressState& state, bool color) const {
-  std::string numbers = fmt::format("{}/{}", format_count(state.update), format_count(total_));
-  if (rate_ > 0) numbers += fmt::format("  {}/s", rate_text(rate_));
-  if (state.loss) numbers += "  " + loss_text(state, "");
-  if (const std::string left = remaining(state); !left.empty()) numbers += "  ETA " + left;
+  std::vector<LineField> fields{
+      {label_}, {fmt::format("  {}/{}", format_count(state.update), format_count(total_)), 4}};
+  if (rate_ > 0) fields.push_back({fmt::format("  {}/s", rate_text(rate_)), 1});
+  if (state.loss) {
+    fields.push_back({"  " + loss_text(*state.loss), 3});
+    if (state.relative_loss)
+      fields.push_back({fmt::format(" ({})", percent(*state.relative_loss)), 2});
+  }
+  if (const std::string left = remaining(state); !left.empty())
+    fields.push_back({"  ETA " + left, 5});
+  const std::string line = style_.fit(std::move(fields));
 
   const int room = std::max(style_.columns - 1, 0);
-  const int text_width = static_cast<int>(label_.size() + 2 + numbers.size());
-  const int width = std::min(room - text_width - 2, kLongestBar);
-  if (width < kShortestBar) return style_.cut(label_ + "  " + numbers);
+  const int width = std::min(room - static_cast<int>(line.size()) - 2, kLongestBar);
+  if (width < kShortestBar) return line;
 
+  const std::string numbers = line.substr(label_.size());  // with the spaces before them
   const double done =
       total_ > 0 ? static_cast<double>(state.update) / static_cast<double>(total_) : 0;
   const int filled = static_cast<int>(std::clamp(done, 0.0, 1.0) * width);
   const std::string full = repeat(style_.utf8 ? "\u2501" : "#", filled);
   const std::string empty = repeat(style_.utf8 ? "\u2500" : "-", width - filled);
-  if (!color) return fmt::format("{}  {}{}  {}", label_, full, empty, numbers);
-  return fmt::format("\x1b[1m{}\x1b[0m  \x1b[32m{}\x1b[0m\x1b[2m{}\x1b[0m  {}", label_, full, empty,
+  if (!color) return fmt::format("{}  {}{}{}", label_, full, empty, numbers);
+  return fmt::format("\x1b[1m{}\x1b[0m  \x1b[32m{}\x1b[0m\x1b[2m{}\x1b[0m{}", label_, full, empty,
                      numbers);
 }
 

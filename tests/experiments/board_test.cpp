@@ -77,8 +77,25 @@ TEST_F(BoardTest, SaysWhatEachRunAndTheWholeAreAt) {
 }
 
 TEST_F(BoardTest, CutsLinesThatWouldWrap) {
-  for (const std::string& line : board(true, 40).lines({training_run()}, some_totals()))
-    EXPECT_LE(line.size(), 39u);
+  for (const int columns : {1, 10, 25, 40, 60}) {
+    for (const std::string& line : board(true, columns).lines({training_run()}, some_totals()))
+      EXPECT_LT(line.size(), static_cast<std::size_t>(columns));
+  }
+}
+
+TEST_F(BoardTest, LeavesOutWhatMattersLeastAndKeepsTheTimeLeft) {
+  const auto lines = [&](int columns) {
+    return board(true, columns).lines({training_run()}, some_totals());
+  };
+  EXPECT_THAT(
+      lines(80),
+      ElementsAre("  copy-100/nru-seed1  12,300/200,000 (6 %)  loss 0.0123 (7.1 %)  ETA 6m 10s",
+                  "12 of 30 runs done (1 diverged), 1 running, 15 queued, 1 failed, ETA 1h 02m"));
+  EXPECT_EQ(lines(75)[0], "  copy-100/nru-seed1  12,300/200,000  loss 0.0123 (7.1 %)  ETA 6m 10s");
+  EXPECT_EQ(lines(65)[0], "  copy-100/nru-seed1  12,300/200,000  loss 0.0123  ETA 6m 10s");
+  EXPECT_EQ(lines(60)[0], "  copy-100/nru-seed1  12,300/200,000  ETA 6m 10s");
+  EXPECT_EQ(lines(60)[1], "12 of 30 runs done, 1 running, 1 failed, ETA 1h 02m");
+  EXPECT_EQ(lines(40)[0], "  copy-100/nru-seed1  ETA 6m 10s");
 }
 
 TEST_F(BoardTest, CountsTheRunsThatHaveNoRow) {

@@ -92,6 +92,22 @@ TEST(AtomicFile, ADeviceIsWrittenToAndNotReplaced) {
   EXPECT_TRUE(fs::is_character_file("/dev/null"));
 }
 
+TEST(AtomicFile, ACheckLeavesAllAsItIs) {
+  const TempDir dir;
+  write_bytes(dir / "old", "old");
+  fs::create_symlink("old", dir / "link");
+  fs::create_symlink("nowhere", dir / "dangling");
+  for (const char* name : {"old", "link", "dangling", "new"}) check_can_be_written(dir / name);
+  check_can_be_written("/dev/full");
+  EXPECT_EQ(read_bytes(dir / "old"), "old");
+  EXPECT_TRUE(fs::is_symlink(dir / "link") && fs::is_symlink(dir / "dangling"));
+  EXPECT_EQ(count_files(dir.path()), 3u);
+  EXPECT_THAT(error_of([&] { check_can_be_written(dir / "missing/file"); }),
+              HasSubstr("create the directory first"));
+  EXPECT_THAT(error_of([&] { check_can_be_written(dir.path()); }),
+              HasSubstr("choose a path that is not a directory"));
+}
+
 TEST(AtomicFile, MissingDirectory) {
   const TempDir dir;
   const fs::path path = dir.path() / "no" / "such" / "file";

@@ -116,6 +116,24 @@ TEST(Terminal, LinesAreCutBeforeTheLastColumn) {
   EXPECT_EQ(style.columns, 1);
 }
 
+TEST(Terminal, WholeFieldsAreLeftOut) {
+  TerminalStyle style;
+  style.terminal = true;
+  const std::vector<LineField> fields = {{"name"}, {" second", 2}, {" first", 1}, {" third", 3}};
+  const auto at = [&](int columns) {
+    style.columns = columns;
+    return style.fit(fields);
+  };
+  EXPECT_EQ(at(24), "name second first third");  // 23 and the last column
+  EXPECT_EQ(at(23), "name second third");
+  EXPECT_EQ(at(17), "name third");
+  EXPECT_EQ(at(10), "name");
+  EXPECT_EQ(at(4), "nam");
+  EXPECT_EQ(at(0), "");
+  style.terminal = false;
+  EXPECT_EQ(at(4), "name second first third");
+}
+
 TEST(Terminal, TheLocaleSaysUtf8) {
   const struct {
     Variables variables;
