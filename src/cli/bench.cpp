@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -162,9 +163,10 @@ int bench(const Arguments& arguments) {
     options.threads = {1};
     if (kernels::available_threads() > 1) options.threads.push_back(2);
   }
+  if (!arguments.json.empty() && arguments.json != "-") check_can_be_written(arguments.json);
   const TerminalStyle style = detect_terminal(2);
   const BenchReport report = run_benchmark(options, [&](const std::string& what) {
-    if (style.terminal) fmt::print(stderr, "timing {} ...\n", what);
+    if (style.terminal) errors() << fmt::format("timing {} ...\n", what);
   });
   if (arguments.json == "-") {
     print(to_json(options, report).dump(2) + "\n");
@@ -187,21 +189,38 @@ void add_bench(CLI::App& app, Invocation& invocation) {
   const auto arguments = std::make_shared<Arguments>();
   CLI::App* command = app.add_subcommand(
       "bench", "Time full updates of our backends and of torch's own layers, side by side");
+  const CLI::Validator value(not_a_flag, "");
   command->add_option("--task", arguments->options.tasks, "sizes of a task: copy, psmnist, char-lm")
-      ->type_name("NAME");
-  command->add_option("--cell", arguments->options.cells, "only these cells")->type_name("NAME");
+      ->type_name("NAME")
+      ->check(value);
+  command->add_option("--cell", arguments->options.cells, "only these cells")
+      ->type_name("NAME")
+      ->check(value);
   command->add_option("--backend", arguments->options.backends, "fused, reference or torch")
-      ->type_name("NAME");
-  command->add_option("--threads", arguments->options.threads, "default: 1 and 2")
+      ->type_name("NAME")
+      ->check(value);
+  const int there = kernels::available_threads();
+  command
+      ->add_option("--threads", arguments->options.threads,
+                   "default: 1 and, where there are two processors, 2")
       ->type_name("N")
-      ->check(CLI::Range(1, 1024));
+      ->transform(CLI::Validator(
+          whole_number("--threads", 1, there,
+                       there == 1 ? "1: there is one processor"
+                                  : fmt::format("1 to {}, the processors there are", there)),
+          ""));
   command->add_option("--seconds", arguments->options.seconds, "to spend on each row")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command->add_option("--device", arguments->options.device, "cpu or cuda")->capture_default_str();
+      ->capture_default_str()
+      ->transform(CLI::Validator(
+          any_number("--seconds", std::numeric_limits<double>::min(), 1e12, "a number above 0"),
+          ""));
+  command->add_option("--device", arguments->options.device, "cpu or cuda")
+      ->capture_default_str()
+      ->check(value);
   command
       ->add_option("--json", arguments->json, "also write the rows to FILE (- for standard output)")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(value);
   command->footer(
       "A row is the median of full updates: forward, loss, backward, clipping, Adam. The floor is\n"
       "the time its multiplications alone take at the FMA peak measured in the same run. torch "

@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 #include <nru/error.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <map>
 #include <memory>
 
@@ -11,11 +14,13 @@
 #include "cells/registry.h"
 #include "support/suggest.h"
 #include "tasks/registry.h"
+#include "training/cuda_engine.h"
 #include "training/trainer.h"
 
 namespace nru::cli {
 namespace {
 
+namespace fs = std::filesystem;
 using experiments::Experiment;
 using experiments::FigureKind;
 using experiments::Job;
@@ -25,6 +30,7 @@ using experiments::PlannedRun;
 struct TaskFacts {
   std::int64_t updates_per_epoch = 0;
   double positions = 0;  // steps times rows of a batch, on average; 0: the data is not there
+  std::string problem;   // why it is not; empty: it is
 };
 
 // Tasks are made once per setting: some read all of their data for it.
@@ -50,8 +56,8 @@ class TaskTable {
         task->make_batch(tasks::Split::train, index, batch);
         facts.positions += static_cast<double>(batch.steps) * batch.rows / kBatches;
       }
-    } catch (const Error&) {
-      // The run itself will say what is missing and how to get it.
+    } catch (const Error& error) {
+      facts.problem = error.what();
     }
     return facts;
   }
@@ -59,11 +65,12 @@ class TaskTable {
   std::map<std::string, TaskFacts> known_;
 };
 
-training::RunConfig resolve(const PlannedRun& run, const std::filesystem::path& out) {
+training::RunConfig resolve(const PlannedRun& run, const GridRequest& request) {
   training::ConfigSources sources;
   for (const auto& [key, value] : run.settings)
     sources.sets.push_back(fmt::format("{}={}", key, nru::to_string(value)));
-  sources.flags = {{"out", (out / run.directory).string()}};
+  sources.flags = {{"out", (request.out / run.directory).string()}};
+  if (!request.device.empty()) sources.flags.emplace_back("device", request.device);
   try {
     return resolve_config(sources, training::cell_defaults);
   } catch (const Error& error) {
@@ -85,17 +92,18 @@ Job make_job(const PlannedRun& run, const GridRequest& request, TaskTable& table
   Job job;
   job.run = run;
   if (!request.device.empty()) job.run.settings["device"] = request.device;
-  job.config = resolve(job.run, request.out);
+  job.config = resolve(job.run, request);
   job.kind = {job.config.task, job.config.cell};
   const TaskFacts facts = table.find(job.config);
   job.updates_per_epoch = facts.updates_per_epoch;
+  job.problem = facts.problem;
   job.updates =
       job.config.epochs > 0 ? job.config.epochs * facts.updates_per_epoch : job.config.updates;
   if (request.most_updates && job.updates > *request.most_updates) {
     job.updates = *request.most_updates;
     job.run.settings.erase("epochs");
     job.run.settings["updates"] = job.updates;
-    job.config = resolve(job.run, request.out);
+    job.config = resolve(job.run, request);
   }
   job.cost_per_update = facts.positions * static_cast<double>(parameters_of(job.config));
   return job;
@@ -132,6 +140,20 @@ void check_variants(const std::vector<const Experiment*>& experiments,
   }
 }
 
+// Throws unless `out` is a folder that can be written to, or can become one.
+void check_can_hold_runs(const fs::path& out) {
+  std::error_code ignored;
+  fs::path there = fs::absolute(out);
+  while (there.has_relative_path() &&
+         fs::symlink_status(there, ignored).type() == fs::file_type::not_found)
+    there = there.parent_path();
+  if (!fs::is_directory(there, ignored))
+    throw Error(fmt::format("{} is not a folder; choose another --out", there.string()));
+  if (::access(there.c_str(), W_OK | X_OK) != 0)
+    throw Error(fmt::format("cannot write to {}: {}; choose another --out", there.string(),
+                            std::strerror(errno)));
+}
+
 }  // namespace
 
 std::vector<Job> make_grid(const std::vector<Experiment>& experiments, const GridRequest& request) {
@@ -162,6 +184,20 @@ std::vector<Job> make_grid(const std::vector<Experiment>& experiments, const Gri
                     fmt::join(asked, ", "), fmt::join(request.names, ", ")));
   }
   return jobs;
+}
+
+void check_surroundings(const std::vector<Job>& jobs, const fs::path& out) {
+  std::string problem;
+  bool any_left = false, any_can_run = false;
+  for (const Job& job : jobs) {
+    if (look_at(job).training_over()) continue;
+    if (!any_left) check_can_hold_runs(out);
+    any_left = true;
+    training::require_device(job.config.device);
+    if (job.problem.empty()) any_can_run = true;
+    if (problem.empty()) problem = job.problem;
+  }
+  if (!any_can_run && !problem.empty()) throw Error(problem);
 }
 
 }  // namespace nru::cli

@@ -26,4 +26,9 @@ struct GridRequest {
 std::vector<experiments::Job> make_grid(const std::vector<experiments::Experiment>& experiments,
                                         const GridRequest& request);
 
+// What would stop every run, told once and before anything is made: throws nru::Error where there
+// is no such device, where `out` cannot be a folder, or where no run that is left has its data.
+void check_surroundings(const std::vector<experiments::Job>& jobs,
+                        const std::filesystem::path& out);
+
 }  // namespace nru::cli

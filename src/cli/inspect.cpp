@@ -94,6 +94,7 @@ std::string parameters_text(const Findings& found) {
 }
 
 std::string memory_text(const Findings& found) {
+  if (found.stretches.empty()) return "";  // a text has no parts that would be told apart
   std::string text = fmt::format("\nOne test sequence of {} steps: where {} ({} units) changes\n",
                                  found.memory.steps, found.memory.part, found.memory.units);
   std::vector<std::vector<std::string>> rows;
@@ -114,14 +115,26 @@ std::string flow_text(const std::vector<double>& norms) {
       norms.back(), norms[norms.size() / 2], norms.front());
 }
 
-std::string lags_text(const std::vector<training::LagScore>& lags) {
+// How much of the test split that is: `nru eval` looks at all of it.
+std::string part_text(const training::RunConfig& config) {
+  const auto [part, all] = training::lag_batches(config);
+  if (all == 0) return "";
+  const auto sequences = [&](std::int64_t batches) {
+    return training::format_count(batches * config.batch_size);
+  };
+  if (part == all) return fmt::format(" ({} test sequences each)", sequences(all));
+  return fmt::format(" (the first {} of {} test sequences each)", sequences(part), sequences(all));
+}
+
+std::string lags_text(const Findings& found) {
   std::vector<std::vector<std::string>> rows{{"lag", "accuracy", "exact sequences"}};
-  for (const auto& [lag, scores] : lags) {
+  for (const auto& [lag, scores] : found.lags) {
     rows.push_back({training::format_count(lag),
                     fmt::format("{:.2f} %", 100 * scores.accuracy.value_or(0)),
                     fmt::format("{:.1f} %", 100 * scores.exact.value_or(0))});
   }
-  return "\nAt its lag, and at lags that training never saw:\n" +
+  return fmt::format("\nAt its lag, and at lags that training never saw{}:\n",
+                     part_text(found.config)) +
          align(rows, {true, true, true}, "  ");
 }
 
@@ -144,7 +157,7 @@ std::string human_text(const Findings& found, const std::filesystem::path& folde
       fmt::format("{}, {} weights{}\n", run_label(found.config), found.weights.kind,
                   update ? fmt::format(" (update {})", training::format_count(*update)) : "");
   text += parameters_text(found) + memory_text(found) + flow_text(found.gradient_flow);
-  if (!found.lags.empty()) text += lags_text(found.lags);
+  if (!found.lags.empty()) text += lags_text(found);
   if (!found.groups.empty()) text += groups_text(found.groups);
   return text + fmt::format("\nData and figures are in {}\n", folder.string());
 }

@@ -218,8 +218,27 @@ std::string cell_text(const CellInfo& cell) {
          options_text("Options of cell " + cell.name, "cell.", cell.options);
 }
 
+// What json_of() has, by the same names.
 std::string task_text(const TaskInfo& info) {
-  return fmt::format("{}: {}\n", info.name, info.summary) +
+  const auto& defaults = info.defaults;
+  std::vector<std::vector<std::string>> rows;
+  const auto row = [&](const char* name, std::int64_t value) {
+    rows.push_back({name, format_count(value)});
+  };
+  if (defaults.lag) row("lag", *defaults.lag);
+  row("batch_size", defaults.batch_size);
+  if (defaults.epochs > 0) {
+    row("epochs", defaults.epochs);
+  } else {
+    row("updates", defaults.updates);
+  }
+  row("input_size", info.widths.input);
+  if (info.widths.embedding > 0) row("embedding_size", info.widths.embedding);
+  row("output_size", info.widths.output);
+  rows.push_back({"size_class", info.size_class});
+  if (const auto baseline = baseline_of(info))
+    rows.push_back({"baseline_loss", fmt::format("{:.4f}, without memory", *baseline)});
+  return fmt::format("{}: {}\n", info.name, info.summary) + align(rows, {}, "  ") +
          options_text("Options of task " + info.name, "task_options.", info.options);
 }
 
@@ -244,23 +263,35 @@ std::string experiment_text(const experiments::Experiment& experiment) {
          fmt::format("Make its runs: nru reproduce {}\n", experiment.name);
 }
 
+// A task may have an experiment of its name; then both are shown.
 std::string named_text(const std::string& name, bool json) {
-  std::vector<std::string> known;
+  std::vector<std::string> known, texts;
+  Json found = Json::object();  // by kind
+  const auto meets = [&](const std::string& candidate) {
+    known.push_back(candidate);
+    return candidate == name;
+  };
   for (const CellInfo& cell : cells()) {
-    if (cell.name == name) return json ? json_of(cell).dump(2) + "\n" : cell_text(cell);
-    known.push_back(cell.name);
+    if (!meets(cell.name)) continue;
+    found["cell"] = json_of(cell);
+    texts.push_back("Cell " + cell_text(cell));
   }
   for (const TaskInfo& task : tasks::tasks()) {
-    if (task.name == name) return json ? json_of(task).dump(2) + "\n" : task_text(task);
-    known.push_back(task.name);
+    if (!meets(task.name)) continue;
+    found["task"] = json_of(task);
+    texts.push_back("Task " + task_text(task));
   }
   for (const experiments::Experiment& experiment : paper()) {
-    if (experiment.name == name)
-      return json ? experiments_json({experiment}) : experiment_text(experiment);
-    known.push_back(experiment.name);
+    if (!meets(experiment.name)) continue;
+    found["experiment"] = Json::parse(experiments_json({experiment})).at(0);
+    texts.push_back("Experiment " + experiment_text(experiment));
   }
-  throw Error(
-      fmt::format("no cell, task or experiment is called '{}'{}", name, did_you_mean(name, known)));
+  if (texts.empty()) {
+    throw Error(fmt::format("no cell, task or experiment is called '{}'{}", name,
+                            did_you_mean(name, known)));
+  }
+  if (json) return (found.size() == 1 ? found.front() : found).dump(2) + "\n";
+  return fmt::format("{}", fmt::join(texts, "\n"));
 }
 
 std::string every_option_text() {

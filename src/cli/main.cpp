@@ -2,22 +2,27 @@
 //
 //   0 done; 1 internal error; 2 usage, configuration or data error; 3 training diverged;
 //   130, 143 and 129 stopped by SIGINT, SIGTERM and SIGHUP after saving
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <nru/error.h>
 #include <nru/version.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <new>
 #include <ostream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/commands.h"
 #include "cli/text.h"
 #include "cli/torch_facts.h"
 #include "support/suggest.h"
+#include "training/signals.h"
 
 namespace nru::cli {
 namespace {
@@ -43,16 +48,20 @@ constexpr char kExamples[] =
   nru data get mnist                                   fetch a data set; nru data check verifies
   nru doctor                                           what this machine offers, what is missing
 
-nru COMMAND --help says more about each command.)";
+nru COMMAND --help (or nru help COMMAND) says more about each command.
+
+Exit codes: 0 done; 1 internal error; 2 usage, configuration or data; 3 training diverged;
+130, 143 and 129 stopped by SIGINT (Ctrl-C), SIGTERM and SIGHUP after saving.)";
 
 std::string version_text() {
   return fmt::format("nru {} (commit {}, torch {})", version(), commit(), torch_version());
 }
 
-std::vector<std::string> command_names(const CLI::App& app) {
+std::vector<std::string> command_names(const CLI::App& app, bool hidden_too) {
   std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
-    names.push_back(command->get_name());
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (hidden_too || !command->get_group().empty()) names.push_back(command->get_name());
+  }
   return names;
 }
 
@@ -69,12 +78,12 @@ void check_command(const CLI::App& app, int argc, const char* const* argv) {
   const CLI::App* command = &app;
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
-    const std::vector<std::string> names = command_names(*command);
+    const std::vector<std::string> names = command_names(*command, true);
     if (names.empty() || word.starts_with("-")) return;
     if (std::find(names.begin(), names.end(), word) == names.end()) {
       throw Error(fmt::format("unknown command '{}{}'{}",
                               command == &app ? "" : argv[1] + std::string(" "), word,
-                              did_you_mean(word, names)));
+                              did_you_mean(word, command_names(*command, false))));
     }
     command = command->get_subcommand(word);
   }
@@ -127,6 +136,16 @@ bool parse(CLI::App& app, int argc, const char* const* argv) {
   return true;
 }
 
+// `nru help COMMAND` is `nru COMMAND --help`.
+std::vector<const char*> with_help_as_flag(int argc, const char* const* argv) {
+  std::vector<const char*> words(argv, argv + argc);
+  if (argc > 1 && std::string_view(argv[1]) == "help") {
+    words.erase(words.begin() + 1);
+    words.push_back("--help");
+  }
+  return words;
+}
+
 int run(int argc, const char* const* argv) {
   CLI::App app(
       "nru trains and compares the Non-saturating Recurrent Unit and the recurrent networks around "
@@ -148,8 +167,10 @@ int run(int argc, const char* const* argv) {
   add_doctor(app, invocation);
   add_worker(app, invocation);
 
-  check_command(app, argc, argv);
-  if (!parse(app, argc, argv)) return 0;
+  const std::vector<const char*> words = with_help_as_flag(argc, argv);
+  const int count = static_cast<int>(words.size());
+  check_command(app, count, words.data());
+  if (!parse(app, count, words.data())) return 0;
   if (!invocation.run) {
     print(app.help());
     return 0;
@@ -165,6 +186,16 @@ int fail(int code, const std::string& message) {
 
 // torch appends a stack trace to its messages.
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+// Otherwise the next file that is opened gets the number of a standard stream, and messages go
+// into a run. Reading or writing them fails as before: no output counts as written that nobody
+// gets. open() takes the lowest number that is free.
+void fill_closed_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(stream, F_GETFD) < 0)
+      ::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+  }
+}
 
 }  // namespace
 
@@ -190,6 +221,12 @@ int run_and_report(int argc, const char* const* argv) {
   }
 }
 
+int main_program(int argc, const char* const* argv) {
+  fill_closed_streams();
+  training::survive_closed_pipes();
+  return run_and_report(argc, argv);
+}
+
 }  // namespace nru::cli
 
-int main(int argc, char** argv) { return nru::cli::run_and_report(argc, argv); }
+int main(int argc, char** argv) { return nru::cli::main_program(argc, argv); }

@@ -15,7 +15,6 @@
 #include "experiments/cores.h"
 #include "support/clock.h"
 #include "support/words.h"
-#include "training/signals.h"
 
 namespace nru::cli {
 namespace {
@@ -97,7 +96,7 @@ int reproduce(const ReproduceArguments& arguments) {
     print(arguments.json ? plan_json(jobs) : plan_text(jobs));
     return 0;
   }
-  training::survive_closed_pipes();
+  check_surroundings(jobs, arguments.root());
   const GridOutcome outcome = run(jobs, arguments);
   print(arguments.json ? outcome_json(jobs, outcome) : outcome_text(jobs, outcome, arguments));
   return exit_code(outcome);
@@ -112,7 +111,8 @@ void add_reproduce(CLI::App& app, Invocation& invocation) {
   command->add_flag("--quick", given->quick, "a short version of each, to see that all works");
   command->add_option("--seeds", given->seeds, "seeds 1 to N instead of the experiment's own")
       ->type_name("N")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1000}));
+      ->transform(CLI::Validator(
+          whole_number("--seeds", 1, 1000, "one number N, 1 to 1000, for the seeds 1 to N"), ""));
   const auto add_names = [&](const char* flag, std::vector<std::string>& names, const char* help) {
     command->add_option(flag, names, help)
         ->type_name("NAME,...")
@@ -126,12 +126,12 @@ void add_reproduce(CLI::App& app, Invocation& invocation) {
       ->add_option("--updates", given->updates,
                    "end longer runs after N updates; without it, or with more, they go on")
       ->type_name("N")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000'000}));
+      ->transform(CLI::Validator(whole_number("--updates", 1, 1'000'000'000'000, "1 or more"), ""));
   command
       ->add_option("--jobs", given->jobs,
                    "runs side by side, each on its own cores (default: one per core, 16 on a GPU)")
       ->type_name("N")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1024}));
+      ->transform(CLI::Validator(whole_number("--jobs", 1, 1024, "1 to 1024"), ""));
   command->add_option("--out", given->out, "where runs go (default runs/reproduce, runs/quick)")
       ->type_name("DIR")
       ->check(value);
@@ -141,7 +141,8 @@ void add_reproduce(CLI::App& app, Invocation& invocation) {
   command->add_flag("--worker", given->worker, "all runs in one process")->group("");
   command->add_option("--time-limit", given->time_limit, "seconds after which all save and stop")
       ->type_name("SECONDS")
-      ->check(CLI::NonNegativeNumber);
+      ->transform(
+          CLI::Validator(any_number("--time-limit", 0, 1e12, "seconds, or 0 for no limit"), ""));
   command->add_option("--experiments", given->experiments, "folder of other experiments (*.toml)")
       ->type_name("DIR")
       ->check(value);

@@ -75,6 +75,29 @@ Outlook look_ahead(const std::vector<Job>& jobs) {
   return outlook;
 }
 
+// Of `all`, in percent. A small one is not nothing.
+std::string share_text(double cost, double all) {
+  if (all <= 0 || cost <= 0) return "";
+  const double percent = 100 * cost / all;
+  return percent < 0.05 ? "< 0.1 % of all" : fmt::format("{:.1f} % of all", percent);
+}
+
+// How long all of it takes. What runs cost whose data are not here is not known.
+std::string rest_text(const std::vector<Job>& jobs, const Outlook& outlook) {
+  if (outlook.all <= 0) return "";
+  double seconds = 0;
+  bool all_known = true;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    if (outlook.states[i].training_over()) continue;
+    all_known = all_known && jobs[i].updates > 0 && jobs[i].cost_per_update > 0;
+    const auto one = outlook.speeds.seconds(jobs[i].kind, outlook.cost_left[i]);
+    if (!one) return "how long the rest takes can be told once a run has ended\n";
+    seconds += *one;
+  }
+  return fmt::format("the rest takes {} {}, one run after the other\n",
+                     all_known ? "about" : "more than", format_duration(seconds));
+}
+
 Json json_of(const Job& job) {
   return {{"experiment", job.run.experiment},
           {"cell", job.run.cell},
@@ -122,18 +145,16 @@ std::string plan_text(const std::vector<Job>& jobs) {
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     const double cost = outlook.cost_left[i];
     const auto seconds = outlook.speeds.seconds(jobs[i].kind, cost);
-    const std::string share =
-        outlook.all > 0 ? fmt::format("{:.1f} % of all", 100 * cost / outlook.all) : "";
     const bool done = outlook.states[i].training_over();
     over += done;
     rows.push_back({jobs[i].name(), jobs[i].updates > 0 ? format_count(jobs[i].updates) : "?",
                     stage_text(outlook.states[i]),
-                    done      ? ""
-                    : seconds ? "about " + format_duration(*seconds)
-                              : share});
+                    done || cost <= 0 ? ""
+                    : seconds         ? "about " + format_duration(*seconds)
+                                      : share_text(cost, outlook.all)});
   }
   return align(rows, {false, true, false, false}) +
-         fmt::format("{} of {} runs done\n", over, jobs.size());
+         fmt::format("{} of {} runs done\n", over, jobs.size()) + rest_text(jobs, outlook);
 }
 
 std::string plan_json(const std::vector<Job>& jobs) {

@@ -4,7 +4,7 @@
 #include <nru/error.h>
 
 #include <CLI/CLI.hpp>
-#include <cmath>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -58,14 +58,6 @@ std::vector<std::int32_t> first_symbols(const tasks::Vocabulary& vocabulary,
 }
 
 int sample(const Given& given) {
-  if (!(given.temperature >= 0) || !std::isfinite(given.temperature)) {
-    throw Error(
-        fmt::format("temperature {} is not possible; choose 0 (the most likely character) "
-                    "or more, 1 being the model's own",
-                    given.temperature));
-  }
-  if (given.length < 1)
-    throw Error(fmt::format("length {} is not possible; choose 1 or more", given.length));
   const training::RunPaths paths{given.run};
   const training::RunConfig config = config_of(paths);
   const SafetensorsFile file = SafetensorsFile::load(choose_weights(paths, given.weights).path);
@@ -78,7 +70,7 @@ int sample(const Given& given) {
   for (const std::int32_t symbol : first_symbols(vocabulary, given.prompt)) sampler.read(symbol);
   std::string text;
   if (!given.json) print(given.prompt);
-  for (std::int64_t i = 0; i < given.length; ++i) {
+  for (std::int64_t i = 0; i < given.length && output_is_read(); ++i) {
     const std::int32_t symbol = sampler.draw(given.temperature);
     text += vocabulary.decode(symbol);
     if (!given.json) {
@@ -115,11 +107,18 @@ void add_sample(CLI::App& app, Invocation& invocation) {
   command
       ->add_option("--temperature", given->temperature,
                    "below 1 safer, above 1 wilder, 0 the most likely character (default 1)")
-      ->type_name("X");
+      ->type_name("X")
+      ->transform(CLI::Validator(
+          any_number("--temperature", 0, std::numeric_limits<double>::max(),
+                     "0 (the most likely character) or more, 1 being the model's own"),
+          ""));
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
   command->add_option("--length", given->length, "characters to write (default 400)")
-      ->type_name("N");
+      ->type_name("N")
+      ->transform(CLI::Validator(whole_number("--length", 1, kMost, "1 or more"), ""));
   command->add_option("--seed", given->seed, "the same seed writes the same text (default 1)")
-      ->type_name("N");
+      ->type_name("N")
+      ->transform(CLI::Validator(whole_number("--seed", 0, kMost, "0 or more"), ""));
   command->add_flag("--json", given->json, "print JSON");
   command->footer(R"(Examples:
   nru sample runs/char-lm-nru-seed1 --prompt "the company said "

@@ -1,9 +1,13 @@
 #include "cli/text.h"
 
+#include <fmt/format.h>
 #include <nru/error.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <iostream>
@@ -13,9 +17,26 @@ namespace {
 
 thread_local std::ostream* redirected = nullptr;
 
-[[noreturn]] void output_failed() {
-  throw Error(std::string("cannot write to standard output: ") + std::strerror(errno) +
-              "; free some space or send it elsewhere");
+std::atomic<bool> reader_left{false};
+
+void output_failed() {
+  const int code = errno;
+  if (redirected == nullptr && code == EPIPE) {
+    reader_left = true;
+    return;
+  }
+  const bool full = code == ENOSPC || code == EDQUOT;
+  throw Error(fmt::format("cannot write to standard output: {}; {}send it elsewhere",
+                          std::strerror(code), full ? "free some space or " : ""));
+}
+
+// All of `text` as a number; false where it is none.
+template <class T>
+bool read_number(std::string_view text, T& value) {
+  if (text.starts_with("+") && !text.starts_with("+-")) text.remove_prefix(1);
+  const char* const end = text.data() + text.size();
+  const auto [rest, failure] = std::from_chars(text.data(), end, value);
+  return failure == std::errc{} && rest == end;
 }
 
 // Characters, not bytes: continuation bytes of UTF-8 take no room.
@@ -28,6 +49,7 @@ std::size_t width_of(std::string_view text) {
 }  // namespace
 
 void print(std::string_view text) {
+  if (!output_is_read()) return;
   const bool written = redirected != nullptr
                            ? redirected->write(text.data(), std::ssize(text)).good()
                            : std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
@@ -35,10 +57,13 @@ void print(std::string_view text) {
 }
 
 void flush_output() {
+  if (!output_is_read()) return;
   const bool flushed =
       redirected != nullptr ? redirected->flush().good() : std::fflush(stdout) == 0;
   if (!flushed) output_failed();
 }
+
+bool output_is_read() { return redirected != nullptr || !reader_left; }
 
 std::ostream& errors() { return redirected != nullptr ? *redirected : std::cerr; }
 
@@ -56,6 +81,32 @@ std::string one_line(std::string_view text) {
 
 std::string not_a_flag(const std::string& value) {
   return value.starts_with("--") ? "expected a value, found the flag " + value : "";
+}
+
+NumberCheck whole_number(const std::string& flag, std::int64_t least, std::int64_t most,
+                         const std::string& choose) {
+  return [=](std::string& text) {
+    std::int64_t value = 0;
+    if (read_number(text, value) && value >= least && value <= most) {
+      text = std::to_string(value);  // the parser would take 010 for 8
+      return "";
+    }
+    double real = 0;
+    const bool means_one = text.find_first_of(".eE") != std::string::npos &&
+                           read_number(text, real) && real == std::floor(real) &&
+                           real >= static_cast<double>(least) && real <= static_cast<double>(most);
+    throw Error(fmt::format("{} {} is not possible; choose {}{}", flag, text, choose,
+                            means_one ? fmt::format("; write {:.0f}", real) : ""));
+  };
+}
+
+NumberCheck any_number(const std::string& flag, double least, double most,
+                       const std::string& choose) {
+  return [=](std::string& text) {
+    double value = 0;
+    if (read_number(text, value) && value >= least && value <= most) return "";  // false for NaN
+    throw Error(fmt::format("{} {} is not possible; choose {}", flag, text, choose));
+  };
 }
 
 std::string align(const std::vector<std::vector<std::string>>& rows, const std::vector<bool>& right,

@@ -97,7 +97,6 @@ int after_signal(int signal, const Result& result, const RunConfig& config) {
 }  // namespace
 
 int train(const TrainArguments& arguments) {
-  training::survive_closed_pipes();
   const RunConfig config = resolve_config(arguments.sources, training::cell_defaults);
   Trainer trainer(config, arguments.resume);
   if (const auto result = finished_result(trainer)) {

@@ -10,7 +10,6 @@
 #include "cli/text.h"
 #include "experiments/worker.h"
 #include "support/posix.h"
-#include "training/signals.h"
 
 namespace nru::cli {
 namespace {
@@ -26,7 +25,6 @@ int work() {
   // Streams beyond this number share queues and wait for each other. CUDA reads it when it starts,
   // and takes 8 without it.
   ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);
-  training::survive_closed_pipes();  // when the parent is dead, runs still save
   // Answers go to standard output; whatever some library prints there must not mix with them.
   const Descriptor answers(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
   ::dup2(STDERR_FILENO, STDOUT_FILENO);

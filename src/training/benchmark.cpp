@@ -86,8 +86,8 @@ std::vector<Contender> make_contenders(const Workload& w, const BenchOptions& op
       all.push_back(our_contender(w, cell, kind, threads, batch));
     }
   }
-  const std::int64_t parameters = equal_parameters(all);
-  if (!wanted(options.backends, "torch") || parameters == 0) return all;
+  if (!wanted(options.backends, "torch")) return all;
+  const std::int64_t parameters = equal_parameters(w, options.cells);
   using namespace torch::nn;
   all.push_back(torch_contender<LSTM, LSTMOptions>(w, "lstm", 4, parameters, batch));
   all.push_back(torch_contender<GRU, GRUOptions>(w, "gru", 3, parameters, batch));

@@ -44,7 +44,7 @@ struct BenchRow {
 struct BenchOptions {
   std::vector<std::string> tasks, cells, backends;  // empty: all
   std::string device = "cpu";                       // or cuda
-  std::vector<int> threads{1};                      // on the CPU
+  std::vector<int> threads;                         // on the CPU: rows for each of these
   double seconds = 3;                               // per contender
 };
 

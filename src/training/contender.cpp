@@ -86,11 +86,12 @@ double update_bytes(const Workload& w, double parameters, double states) {
          (8 * parameters + positions * (w.symbols ? 1 : w.input) + 2 * positions * states);
 }
 
-std::int64_t equal_parameters(const std::vector<Contender>& contenders) {
+std::int64_t equal_parameters(const Workload& w, const std::vector<std::string>& cell_names) {
   std::int64_t parameters = 0;
-  for (const Contender& c : contenders) {
-    if (c.row.cell == "nru") return c.row.parameters;
-    parameters = c.row.parameters;
+  for (const CellInfo& cell : cells()) {
+    if (!wanted(cell_names, cell.name)) continue;
+    parameters = count_parameters(model_settings(w, cell));
+    if (cell.name == "nru") break;
   }
   return parameters;
 }

@@ -42,8 +42,9 @@ MultipliedWeights multiplied_weights(const Workload& w, const CellInfo& cell, co
 // every state written once and read once. `states`: their width, all together.
 double update_bytes(const Workload& w, double parameters, double states);
 
-// What the backends of a bench are compared at: the NRU's number of parameters if it takes part.
-std::int64_t equal_parameters(const std::vector<Contender>& contenders);
+// What the backends of a bench are compared at, whichever take part: the NRU's number of parameters
+// if it is among the cells (none named: all are), else that of the last.
+std::int64_t equal_parameters(const Workload& w, const std::vector<std::string>& cell_names);
 
 // The hidden size of torch's own layer whose network, output layer included, comes nearest to that
 // many parameters; `gates` is 4 for an LSTM.

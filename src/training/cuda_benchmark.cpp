@@ -170,8 +170,8 @@ std::vector<Contender> make_contenders(const Workload& w, const BenchOptions& op
   }
   if (wanted(options.backends, "reference") && !torch_there)
     note("no reference rows: the torch of this build has no CUDA");
-  const std::int64_t parameters = equal_parameters(all);
-  if (wanted(options.backends, "torch") && parameters > 0) {
+  if (wanted(options.backends, "torch")) {
+    const std::int64_t parameters = equal_parameters(w, options.cells);
     std::string missing;
     for (Contender& rival : cuda_rivals(w, parameters, batch, missing))
       all.push_back(std::move(rival));

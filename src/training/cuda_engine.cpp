@@ -345,35 +345,49 @@ std::unique_ptr<Updater> CudaEngine::make_updater(const tasks::Task& task,
   return std::make_unique<CudaUpdater>(task, *this, parameters, optimizer);
 }
 
+int number_of(const std::string& device) {
+  return device.starts_with("cuda:") ? std::stoi(device.substr(5)) : 0;
+}
+
 }  // namespace
+
+void require_device(const std::string& device) {
+  if (device == "cpu") return;
+  const int count = cuda::device_count();
+  if (number_of(device) >= count) {
+    throw Error(fmt::format(
+        "device '{}' is not there: this machine has {} CUDA device{}{}; use {}--device cpu", device,
+        count, count == 1 ? "" : "s", count == 0 ? fmt::format(" ({})", cuda::why_no_device()) : "",
+        count > 0 ? fmt::format("cuda:0 .. cuda:{}, or ", count - 1) : ""));
+  }
+}
 
 std::unique_ptr<Engine> make_cuda_engine(Model model, FlatParameters& parameters,
                                          const std::string& device, bool tf32) {
   const auto turn = one_at_a_time();
-  const int count = cuda::device_count();
-  const int number = device.starts_with("cuda:") ? std::stoi(device.substr(5)) : 0;
-  if (number >= count) {
-    throw Error(fmt::format(
-        "device '{}' is not there: this machine has {} CUDA device{}{}; use {}device=cpu", device,
-        count, count == 1 ? "" : "s", count == 0 ? fmt::format(" ({})", cuda::why_no_device()) : "",
-        count > 0 ? fmt::format("cuda:0 .. cuda:{}, or ", count - 1) : ""));
-  }
-  cuda::use_device(number);
+  require_device(device);
+  cuda::use_device(number_of(device));
   const cuda::Unrecorded unrecorded;
   const auto program = model->layer()->program<float>(0);
   if (!cuda::supports(*program)) {
-    throw Error(fmt::format("the cell '{}' has no CUDA kernels; use device=cpu", program->cell));
+    throw Error(fmt::format("the cell '{}' has no CUDA kernels; use --device cpu", program->cell));
   }
   return std::make_unique<CudaEngine>(model, parameters, tf32);
 }
 
 #else
 
-std::unique_ptr<Engine> make_cuda_engine(Model, FlatParameters&, const std::string& device, bool) {
+void require_device(const std::string& device) {
+  if (device == "cpu") return;
   throw Error(fmt::format(
       "this build has no CUDA kernels, got device = '{}'; build with nvcc on the PATH, or use "
-      "device=cpu",
+      "--device cpu",
       device));
+}
+
+std::unique_ptr<Engine> make_cuda_engine(Model, FlatParameters&, const std::string& device, bool) {
+  require_device(device);
+  throw std::logic_error("make_cuda_engine() is for CUDA devices");
 }
 
 #endif

@@ -9,8 +9,12 @@
 
 namespace nru::training {
 
-// Throws nru::Error where the build has no CUDA kernels, the machine no such device, or the cell no
-// kernels. device: "cuda" or "cuda:N". tf32: see CudaNetwork.
+// Throws nru::Error where the build has no CUDA kernels or the machine no such device; "cpu"
+// passes.
+void require_device(const std::string& device);
+
+// Throws nru::Error as that does, and where the cell has no kernels. device: "cuda" or "cuda:N".
+// tf32: see CudaNetwork.
 std::unique_ptr<Engine> make_cuda_engine(Model model, FlatParameters& parameters,
                                          const std::string& device, bool tf32);
 

@@ -101,14 +101,18 @@ std::vector<double> gradient_flow(const Setup& setup, const tasks::Batch& batch)
   return norms;
 }
 
+LagBatches lag_batches(const RunConfig& config) {
+  constexpr std::int64_t kMost = 10;
+  const auto found = config.task_options.find("evaluation_batches");
+  if (found == config.task_options.end()) return {};
+  const auto all = std::get<std::int64_t>(found->second);
+  return {std::min(all, kMost), all};
+}
+
 std::vector<LagScore> longer_lags(Setup& setup, const EvaluationWatch& watch) {
-  constexpr std::int64_t kMostBatches = 10;
   RunConfig config = setup.config;
-  if (const auto found = config.task_options.find("evaluation_batches");
-      found != config.task_options.end()) {
-    auto& batches = std::get<std::int64_t>(found->second);
-    batches = std::min(batches, kMostBatches);
-  }
+  if (const auto [part, all] = lag_batches(config); part < all)
+    config.task_options["evaluation_batches"] = part;
   std::vector<LagScore> scores;
   for (const int times : {1, 2, 5, 10, 20}) {
     config.lag = times * setup.config.lag;

@@ -46,6 +46,13 @@ struct LagScore {
   Evaluation scores;
 };
 
+// How many batches of the test split longer_lags() looks at, and how many it has; 0 where a task
+// does not let one choose.
+struct LagBatches {
+  std::int64_t part = 0, all = 0;
+};
+LagBatches lag_batches(const RunConfig& config);
+
 // At the run's lag and at multiples of it up to twenty, for tasks with a lag that reset the state.
 std::vector<LagScore> longer_lags(Setup& setup, const EvaluationWatch& watch = {});
 

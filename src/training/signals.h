@@ -22,7 +22,8 @@ class SignalGuard {
 const char* name_of_request(int signal);
 
 // From here on, writing to a pipe that nobody reads fails instead of killing the process: Ctrl-C
-// ends the `tee` of `nru train 2>&1 | tee log` as well, and the run has yet to be saved.
+// ends the `tee` of `nru train 2>&1 | tee log` as well, and the run has yet to be saved, as have
+// the runs of a worker whose parent died.
 void survive_closed_pipes();
 
 }  // namespace nru::training

@@ -39,8 +39,8 @@ TEST(BadInput, IsRefusedBeforeAnythingIsMade) {
       {{"--set", "cell.heads=4294967297", "--set", "cell.memory_size=4294967297"},
        {"heads = 4294967297"}},
       {{"--set", "batch_size=0"}, {"batch_size 0 is not possible", "1 to 1000000"}},
-      {{"--lag", "0"}, {"lag 0 is not possible; choose 1 or more"}},
-      {{"--lag", "-3"}, {"lag -3 is not possible"}},
+      {{"--lag", "0"}, {"lag 0 is not possible; choose 1 to 1000000"}},
+      {{"--lag", "-3"}, {"lag -3 is not possible; choose 1 to 1000000"}},
       {{"--task", "cpy"}, {"unknown task 'cpy'; did you mean 'copy'?"}},
       {{"--cell", "lsmt"}, {"unknown cell 'lsmt'; did you mean 'lstm'?"}},
       {{"--set", "larning_rate=0.1"}, {"'larning_rate'; did you mean 'learning_rate'?"}},
@@ -53,11 +53,12 @@ TEST(BadInput, IsRefusedBeforeAnythingIsMade) {
       {{"--set", "lag"}, {"write key=value"}},
       {{"--seed", "-1"}, {"seed -1 is not possible; choose 0 or more"}},
       {{"--updates", "0"}, {"updates"}},
+      {{"--updates", "1e5"}, {"must be an integer, not 100000.0; write 100000;"}},
       {{"--threads", "100000"}, {"threads 100000 is not possible", "0 for all cores"}},
       {{"--backend", "fast"}, {"'fast'; choose fused or reference"}},
       {{"--preset", "mine"}, {"'mine'; choose paper or authors or recommended"}},
       {{"--device", "gpu"}, {"device 'gpu' is not known; choose cpu"}},
-      {{"--device", "cuda:99"}, {"'cuda:99'", "device=cpu"}},
+      {{"--device", "cuda:99"}, {"'cuda:99'", "--device cpu"}},
       {{"--set", "cell.combine=max"}, {"'max'; choose mean or sum"}},
       {{"--set", "task_options.evaluation_batches=0"}, {"evaluation_batches 0", "1 or more"}},
       {{"--out", "caf\xE9"}, {"--out: out is not UTF-8"}},
@@ -71,6 +72,24 @@ TEST(BadInput, IsRefusedBeforeAnythingIsMade) {
     expect_refusal(finished, wrong.parts);
     EXPECT_EQ(count_files(directory.path()), 0u);
   }
+}
+
+TEST(BadInput, NumbersOfFlags) {
+  const std::vector<Case> cases = {
+      {{"bench", "--seconds", "0"}, {"--seconds 0 is not possible; choose a number above 0"}},
+      {{"bench", "--seconds", "nan"}, {"--seconds nan is not possible"}},
+      {{"bench", "--threads", "two"}, {"--threads two is not possible; choose 1"}},
+      {{"reproduce", "--time-limit", "-1"}, {"--time-limit -1 is not", "seconds, or 0 for no"}},
+      {{"reproduce", "--seeds", "1,2"}, {"--seeds 1,2 is not possible; choose one number N"}},
+      {{"reproduce", "--jobs", "abc"}, {"--jobs abc is not possible; choose 1 to 1024"}},
+      {{"reproduce", "--updates", "2.5"}, {"--updates 2.5 is not possible; choose 1 or more\n"}},
+      {{"reproduce", "--updates", "1e5"}, {"--updates 1e5 is not", "; write 100000\n"}},
+      {{"sample", "run", "--temperature", "abc"}, {"--temperature abc is not possible; choose 0"}},
+      {{"sample", "run", "--temperature", "-1"}, {"--temperature -1 is not possible"}},
+      {{"sample", "run", "--seed", "-1"}, {"--seed -1 is not possible; choose 0 or more"}},
+      {{"sample", "run", "--length", "0"}, {"--length 0 is not possible; choose 1 or more"}},
+  };
+  for (const Case& wrong : cases) expect_refusal(nru(wrong.arguments), wrong.parts);
 }
 
 TEST(BadInput, TaskAndCellAreNeeded) {

@@ -10,6 +10,7 @@
 namespace nru::test {
 namespace {
 
+namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -33,6 +34,58 @@ TEST(Bench, RowsSayWhatTheyAre) {
   EXPECT_THAT(rows, testing::ElementsAre("fused nru", "reference nru", "torch lstm", "torch gru",
                                          "torch rnn"));
   EXPECT_GT(json.at("machine").at("peak_gflops").at("1"), 0);
+}
+
+const Arguments kShort{"bench", "--task", "copy", "--cell", "nru", "--seconds", "0.01"};
+
+TEST(Bench, OneAndTwoThreadsByDefault) {
+  const Finished finished = nru(kShort + Arguments{"--backend", "fused", "--json", "-"});
+  ASSERT_EQ(finished.code, 0) << finished.err;
+  std::vector<int> threads;
+  const auto json = parse_json(finished.out);
+  for (const auto& row : json.at("rows")) threads.push_back(row.at("threads"));
+  const int processors = parse_json(nru({"doctor", "--json"}).out).at("threads");
+  EXPECT_EQ(threads, processors > 1 ? std::vector<int>({1, 2}) : std::vector<int>({1}));
+}
+
+TEST(Bench, NoMoreThreadsThanProcessors) {
+  const int processors = parse_json(nru({"doctor", "--json"}).out).at("threads");
+  const Finished finished =
+      nru(kShort + Arguments{"--threads", std::to_string(processors + 1), "--json", "-"});
+  EXPECT_EQ(finished.code, 2);
+  EXPECT_THAT(finished.err, HasSubstr("--threads " + std::to_string(processors + 1) +
+                                      " is not possible; choose 1"));
+  if (processors > 1) {
+    EXPECT_THAT(finished.err, HasSubstr("1 to " + std::to_string(processors)));
+  }
+}
+
+TEST(Bench, TorchRowsNeedNoOthers) {
+  const Finished finished =
+      nru(kShort + Arguments{"--backend", "torch", "--threads", "1", "--json", "-"});
+  ASSERT_EQ(finished.code, 0) << finished.err;
+  const auto json = parse_json(finished.out);
+  ASSERT_EQ(json.at("rows").size(), 3u);
+  for (const auto& row : json.at("rows"))
+    EXPECT_NEAR(row.at("parameters").get<double>(), 23569, 500);
+}
+
+TEST(Bench, AFileThatCannotBeWrittenIsToldBeforeTiming) {
+  const TempDir directory;
+  for (const fs::path& file : {directory / "missing/rows.json", directory.path()}) {
+    const Finished finished = nru(kShort + Arguments{"--threads", "1", "--json", file});
+    EXPECT_EQ(finished.code, 2);
+    EXPECT_THAT(finished.out, testing::IsEmpty());
+    EXPECT_THAT(finished.err, HasSubstr("cannot write " + file.string()));
+  }
+  write_bytes(directory / "old.json", "old");
+  for (const char* name : {"new.json", "old.json"})
+    EXPECT_EQ(nru({"bench", "--cell", "quux", "--json", directory / name}).code, 2);
+  EXPECT_EQ(read_bytes(directory / "old.json"), "old");
+  fs::create_symlink("nowhere", directory / "link.json");
+  EXPECT_EQ(nru({"bench", "--cell", "quux", "--json", directory / "link.json"}).code, 2);
+  EXPECT_TRUE(fs::is_symlink(directory / "link.json"));
+  EXPECT_EQ(count_files(directory.path()), 2u);
 }
 
 TEST(Bench, AGpuThatIsNotThereIsNamed) {

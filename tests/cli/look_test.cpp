@@ -13,6 +13,7 @@ namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 // ---- inspect ------------------------------------------------------------------------------------
@@ -46,6 +47,13 @@ TEST_F(Inspect, ShowsParametersMemoryAndGradients) {
   EXPECT_THAT(file("input.csv"), StartsWith("step,input,target\n0,"));
   EXPECT_EQ(lines_in(file("memory.csv")), lines_in(file("input.csv")));
   EXPECT_FALSE(fs::exists(directory_ / "run" / "inspect" / "groups.csv"));
+}
+
+// Its accuracy at the run's own lag is not that of `nru eval`, which looks at more.
+TEST_F(Inspect, SaysHowManySequencesTheLagsWereTriedOn) {
+  train({"--set", "task_options.evaluation_batches=12", "--set", "batch_size=100"});
+  EXPECT_THAT(nru({"inspect", run()}).out,
+              HasSubstr("never saw (the first 1,000 of 1,200 test sequences each):\n"));
 }
 
 TEST_F(Inspect, SharesInJsonAddUpToOne) {
@@ -113,6 +121,13 @@ class TextRun : public ::testing::Test {
   TempDir directory_;
   std::string text_;
 };
+
+TEST_F(TextRun, HasNoPartsWhoseChangeWouldBeShown) {
+  const Finished finished = nru({"inspect", run()});
+  EXPECT_EQ(finished.code, 0) << finished.err;
+  EXPECT_THAT(finished.out, AllOf(HasSubstr("parameters in all"), HasSubstr("|dL/dh|"),
+                                  Not(HasSubstr("One test sequence"))));
+}
 
 // Ids go by first appearance: with other text they would mean other symbols, and the splits would
 // be other ones even where they do not.

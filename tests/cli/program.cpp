@@ -48,6 +48,11 @@ int unread_pipe() {
 void become(const Surroundings& where, int out, int err) {
   ::dup2(out, STDOUT_FILENO);
   ::dup2(err, STDERR_FILENO);
+  if (where.closed_streams) {
+    ::close(STDIN_FILENO);
+    ::close(STDERR_FILENO);
+  }
+  if (where.closed_output) ::close(STDOUT_FILENO);
   if (where.largest_file) {
     const rlimit limit{*where.largest_file, *where.largest_file};
     ::setrlimit(RLIMIT_FSIZE, &limit);
@@ -81,8 +86,9 @@ Program::Program(const Arguments& arguments, const Surroundings& where) {
     terminal_ = open_terminal();
     out = err = ::open(::ptsname(terminal_), O_RDWR | O_NOCTTY | O_CLOEXEC);
   } else {
-    out = out_ = where.full_output ? ::open("/dev/full", O_WRONLY | O_CLOEXEC)
-                                   : ::memfd_create("stdout", MFD_CLOEXEC);
+    out = out_ = where.full_output     ? ::open("/dev/full", O_WRONLY | O_CLOEXEC)
+                 : where.unread_output ? unread_pipe()
+                                       : ::memfd_create("stdout", MFD_CLOEXEC);
     err = err_ = where.unread_errors ? unread_pipe() : ::memfd_create("stderr", MFD_CLOEXEC);
   }
   pid_ = ::fork();

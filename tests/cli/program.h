@@ -25,7 +25,10 @@ struct Surroundings {
   std::map<std::string, std::string> environment = {};  // added to the test's own
   std::optional<std::size_t> largest_file = {};         // writes beyond it fail, as on a full disk
   bool full_output = false;                             // out is a full disk
-  bool unread_errors = false;                           // err is a pipe that nobody reads any more
+  bool unread_output = false;                           // out is a pipe that nobody reads any more
+  bool unread_errors = false;                           // so is err
+  bool closed_streams = false;                          // standard input and err are closed
+  bool closed_output = false;                           // out is closed
   bool terminal = false;  // out and err on one pseudo-terminal; both arrive in Finished::out
 };
 

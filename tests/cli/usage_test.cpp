@@ -36,6 +36,27 @@ TEST(Usage, EveryCommandHasHelpWithExamples) {
   }
 }
 
+TEST(Usage, HelpIsACommandToo) {
+  EXPECT_EQ(nru({"help"}).out, nru({"--help"}).out);
+  for (const Arguments& command : {Arguments{"train"}, Arguments{"data", "get"}}) {
+    const Finished help = nru(Arguments{"help"} + command);
+    EXPECT_EQ(help.code, 0) << help.err;
+    EXPECT_EQ(help.out, nru(command + Arguments{"--help"}).out);
+  }
+  EXPECT_EQ(nru({"help", "trian"}).code, 2);
+}
+
+TEST(Usage, HelpTellsTheExitCodes) {
+  EXPECT_THAT(nru({"--help"}).out,
+              AllOf(HasSubstr("Exit codes: 0 done"), HasSubstr("130, 143 and 129")));
+}
+
+TEST(Usage, WhatIsNotForPeopleIsNotListed) {
+  const Finished finished = nru({"quux"});
+  EXPECT_THAT(finished.err, AllOf(HasSubstr("known: train, eval"), Not(HasSubstr("worker"))));
+  EXPECT_THAT(nru({"worer"}).err, Not(HasSubstr("did you mean")));
+}
+
 TEST(Usage, VersionNamesCommitAndTorch) {
   const Finished version = nru({"--version"});
   EXPECT_EQ(version.code, 0);
@@ -60,6 +81,7 @@ TEST(Usage, SlipsGetTheNearestNameAndExitCodeTwo) {
       {{"eval"}, "RUN is required; see nru eval --help"},
       {{"train", "--lag"}, "--lag: 1 required T missing; see nru train --help"},
       {{"train", "--out", "--resume"}, "--out: expected a value, found the flag --resume"},
+      {{"bench", "--json", "--task", "copy"}, "--json: expected a value, found the flag --task"},
   };
   for (const Slip& slip : slips) {
     const Finished finished = nru(slip.arguments);
@@ -73,7 +95,48 @@ TEST(Usage, SlipsGetTheNearestNameAndExitCodeTwo) {
 TEST(Usage, OutputThatCannotBeWrittenIsAnError) {
   const Finished finished = nru({"list"}, {.full_output = true});
   EXPECT_EQ(finished.code, 2);
-  EXPECT_THAT(finished.err, HasSubstr("cannot write to standard output"));
+  EXPECT_THAT(finished.err, AllOf(HasSubstr("cannot write to standard output"),
+                                  HasSubstr("free some space or send it elsewhere")));
+}
+
+TEST(Usage, OnlyAFullDiskNeedsSpace) {
+  const Finished finished = nru({"list"}, {.largest_file = 1000});
+  EXPECT_EQ(finished.code, 2);
+  EXPECT_THAT(finished.err, AllOf(HasSubstr("File too large"), Not(HasSubstr("free some space"))));
+}
+
+TEST(Usage, AReaderThatLeftHasSeenEnough) {
+  const TempDir directory;
+  const Arguments train = small_run() + Arguments{"--json", "--out", directory / "run"};
+  for (const Arguments& command : {Arguments{"list", "--json"}, Arguments{"--help"}, train}) {
+    const Finished finished = nru(command, {.unread_output = true});
+    EXPECT_EQ(finished.code, 0) << command.front();
+    EXPECT_THAT(finished.err, IsEmpty());
+  }
+  EXPECT_TRUE(std::filesystem::exists(directory / "run/result.json"));
+}
+
+TEST(Usage, ClosedOutputIsAnError) {
+  const Finished finished = nru({"list"}, {.closed_output = true});
+  EXPECT_EQ(finished.code, 2);
+  EXPECT_THAT(finished.err, HasSubstr("cannot write to standard output: Bad file descriptor"));
+}
+
+// Progress is written to descriptor 2, whatever that is.
+TEST(Usage, ClosedStreamsDoNotBecomeFilesOfTheRun) {
+  const TempDir directory;
+  Arguments loud = small_run();
+  std::erase(loud, "--quiet");
+  ASSERT_EQ(nru(loud + Arguments{"--out", directory / "open"}).code, 0);
+  const Finished closed =
+      nru(loud + Arguments{"--out", directory / "closed"}, {.closed_streams = true});
+  EXPECT_EQ(closed.code, 0);
+  EXPECT_EQ(difference(directory / "open", directory / "closed"), "");
+  EXPECT_THAT(read_bytes(directory / "closed/.lock"), ::testing::MatchesRegex("[0-9]+\n"));
+  const auto lines = [&](const char* run) {
+    return lines_in(read_bytes(directory / run / "metrics.csv"));
+  };
+  EXPECT_EQ(lines("closed"), lines("open"));
 }
 
 TEST(List, ShowsEveryCellWithItsParameters) {
@@ -106,7 +169,29 @@ TEST(List, ShowsAnExperiment) {
   EXPECT_EQ(finished.code, 0);
   for (const char* part : {"lag=100", "cell.memory_size=144", "claim", "nru reproduce memory-size"})
     EXPECT_THAT(finished.out, HasSubstr(part));
-  EXPECT_EQ(parse_json(nru({"list", "memory-size", "--json"}).out).at(0).at("name"), "memory-size");
+  EXPECT_EQ(parse_json(nru({"list", "memory-size", "--json"}).out).at("name"), "memory-size");
+}
+
+TEST(List, ShowsATaskAndTheExperimentOfItsName) {
+  EXPECT_THAT(nru({"list", "psmnist"}).out,
+              AllOf(HasSubstr("Task psmnist: "), HasSubstr("task_options."),
+                    HasSubstr("Experiment psmnist: "), HasSubstr("nru reproduce psmnist")));
+  const auto json = parse_json(nru({"list", "psmnist", "--json"}).out);
+  ASSERT_EQ(json.size(), 2u);
+  EXPECT_EQ(json.at("task").at("size_class"), "psmnist");
+  EXPECT_FALSE(json.at("experiment").at("seeds").empty());
+}
+
+TEST(List, ShowsTheSizesOfATask) {
+  const std::string copy = nru({"list", "copy"}).out;
+  const auto json = parse_json(nru({"list", "copy", "--json"}).out);
+  for (const char* size : {"lag", "batch_size", "input_size", "output_size"}) {
+    EXPECT_THAT(copy, ::testing::ContainsRegex(std::string(size) + " +" + json.at(size).dump()));
+  }
+  EXPECT_THAT(copy, ::testing::ContainsRegex("updates +200,000\n"));
+  // 10 * ln 8 / (lag 100 + 20), the loss of guessing.
+  EXPECT_THAT(copy, ::testing::ContainsRegex("baseline_loss +0\\.1733"));
+  EXPECT_THAT(nru({"list", "psmnist"}).out, ::testing::ContainsRegex("epochs +[0-9]+\n"));
 }
 
 TEST(List, JsonHasEveryKeyOnDemand) {
