@@ -313,8 +313,7 @@ void check_combinations(const RunConfig& config, const GivenValues& given,
 void make_paths_absolute(OptionMap& task_options, const tasks::TaskInfo& task) {
   for (const std::string& key : task.paths) {
     const auto path = get<std::string>(task_options, key);
-    if (!path.empty())
-      task_options[key] = std::filesystem::absolute(path).lexically_normal().string();
+    if (!path.empty()) task_options[key] = std::filesystem::absolute(path).string();
   }
 }
 
