@@ -144,7 +144,8 @@ class LayerImpl : public torch::nn::Module {
   template <class T>
   std::shared_ptr<const kernels::Program<T>> program(std::int64_t layer) const;
 
-  // Whether forward() would use the kernels for tensors like x, and if not, why.
+  // Whether forward() would use the kernels for tensors like x, and if not, why. Tangents of
+  // forward-mode differentiation and tensors of function transforms go to the reference anyway.
   bool uses_kernels(const torch::Tensor& x, std::string* reason = nullptr) const;
 
  protected:

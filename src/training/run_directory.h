@@ -24,8 +24,9 @@ struct RunPaths {
 // What keeps the run in `stored` (the flat keys of its config.toml) from going on as `config`: one
 // "key: X there, Y here" per setting. Free to change: how far to go and when to stop (updates,
 // epochs, stop_when_solved, time_limit), what leaves every number as it is (threads,
-// checkpoint_every), and where the directory lies now (out). All else, log_every too, would give a
-// run that neither configuration describes; and so does another device, unless it may_move.
+// checkpoint_every), and where the directory (out) and the data lie now. All else, log_every too,
+// would give a run that neither configuration describes; and so does another device, unless it
+// may_move.
 std::vector<std::string> config_differences(const GivenValues& stored, const RunConfig& config,
                                             bool may_move = false);
 
